@@ -1,0 +1,218 @@
+#include "activity.h"
+
+#include "error.h"
+#include "os.h"
+#include "runtime.h"
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace openreg::activity {
+
+std::atomic<unsigned> enabledKinds{0};
+
+namespace {
+
+thread_local std::vector<uint64_t> externalIds;
+thread_local uint64_t correlationId = 0;
+thread_local bool delivering = false;
+
+std::atomic<uint64_t> lastCorrelationId{0};
+
+// Records on their way to the user. Delivery happens outside the buffer's lock,
+// because a callback may use the library.
+class Buffer {
+ public:
+  bool enable(
+      unsigned kinds,
+      size_t capacity,
+      orActivityCallback callback,
+      void* userData) {
+    std::lock_guard lock(mutex_);
+    if (anyEnabled()) {
+      return false;
+    }
+    capacity_ = capacity;
+    callback_ = callback;
+    userData_ = userData;
+    enabledKinds.store(kinds);
+    return true;
+  }
+
+  bool disable() {
+    std::lock_guard lock(mutex_);
+    return enabledKinds.exchange(0) != 0;
+  }
+
+  void add(const orActivityRecord& record) {
+    std::unique_lock lock(mutex_);
+    if (!enabled(record.kind)) {
+      return;
+    }
+    if (records_.size() >= capacity_ && !callback_) {
+      ++dropped_;
+      return;
+    }
+    records_.push_back(record);
+    if (records_.size() >= capacity_ && callback_) {
+      const auto full = std::exchange(records_, {});
+      const auto callback = callback_;
+      void* const userData = userData_;
+      lock.unlock();
+      deliver(full, callback, userData);
+    }
+  }
+
+  void flush(orActivityCallback callback, void* userData, size_t* dropped) {
+    std::unique_lock lock(mutex_);
+    const auto records = std::exchange(records_, {});
+    const size_t lost = std::exchange(dropped_, 0);
+    lock.unlock();
+    if (dropped) {
+      *dropped = lost;
+    }
+    if (!records.empty()) {
+      deliver(records, callback, userData);
+    }
+  }
+
+ private:
+  void deliver(
+      const std::vector<orActivityRecord>& records,
+      orActivityCallback callback,
+      void* userData) {
+    std::lock_guard oneAtATime(deliveryMutex_);
+    delivering = true;
+    callback(records.data(), records.size(), userData);
+    delivering = false;
+  }
+
+  std::mutex mutex_;
+  std::mutex deliveryMutex_;
+  std::vector<orActivityRecord> records_;
+  size_t capacity_ = 0;
+  size_t dropped_ = 0;
+  orActivityCallback callback_ = nullptr;
+  void* userData_ = nullptr;
+};
+
+// Never destroyed: workers may record until the process is gone.
+Buffer& buffer() {
+  static auto* const instance = new Buffer;
+  return *instance;
+}
+
+uint64_t externalId() {
+  return externalIds.empty() ? 0 : externalIds.back();
+}
+
+} // namespace
+
+// What a callback launches is not recorded, or recording would never end.
+Correlation currentCorrelation() {
+  return delivering ? Correlation{} : Correlation{correlationId, externalId()};
+}
+
+void record(orActivityRecord record) {
+  if (!delivering) {
+    record.thread = os::threadId();
+    buffer().add(record);
+  }
+}
+
+void ApiCall::begin() {
+  outer_ = std::exchange(correlationId, ++lastCorrelationId);
+  start_ = os::now();
+}
+
+void ApiCall::end() {
+  const uint64_t id = std::exchange(correlationId, outer_);
+  if (enabled(orActivityRuntime)) {
+    record({
+        .kind = orActivityRuntime,
+        .name = name_,
+        .device = -1,
+        .start = start_,
+        .end = os::now(),
+        .correlation = id,
+        .externalCorrelation = externalId(),
+    });
+  }
+}
+
+} // namespace openreg::activity
+
+using namespace openreg;
+using namespace openreg::activity;
+
+orError_t orActivityEnableTracing(
+    unsigned int kinds,
+    size_t capacity,
+    orActivityCallback callback,
+    void* userData) {
+  return api("orActivityEnableTracing", [&](Runtime&) {
+    if (kinds == 0 || (kinds & ~OPENREG_ACTIVITY_ALL) != 0) {
+      return fail(
+          orErrorInvalidValue,
+          "kinds must be a sum of orActivityKind in [1, %u], but is %u",
+          OPENREG_ACTIVITY_ALL,
+          kinds);
+    }
+    if (capacity == 0) {
+      return fail(orErrorInvalidValue, "capacity must be at least 1, but is 0");
+    }
+    if (!buffer().enable(kinds, capacity, callback, userData)) {
+      return fail(
+          orErrorNotPermitted,
+          "tracing is enabled already; call orActivityDisableTracing() first");
+    }
+    return orSuccess;
+  });
+}
+
+orError_t orActivityDisableTracing(void) {
+  return api("orActivityDisableTracing", [](Runtime&) {
+    return buffer().disable()
+        ? orSuccess
+        : fail(orErrorNotPermitted, "tracing is not enabled");
+  });
+}
+
+orError_t orActivityFlush(
+    orActivityCallback callback,
+    void* userData,
+    size_t* dropped) {
+  return api("orActivityFlush", [&](Runtime&) {
+    if (!callback) {
+      return fail(orErrorInvalidValue, "callback must not be NULL");
+    }
+    buffer().flush(callback, userData, dropped);
+    return orSuccess;
+  });
+}
+
+orError_t orActivityPushExternalCorrelationId(uint64_t id) {
+  return api("orActivityPushExternalCorrelationId", [&](Runtime&) {
+    if (id == 0) {
+      return fail(orErrorInvalidValue, "id must not be 0, which means none");
+    }
+    externalIds.push_back(id);
+    return orSuccess;
+  });
+}
+
+orError_t orActivityPopExternalCorrelationId(uint64_t* id) {
+  return api("orActivityPopExternalCorrelationId", [&](Runtime&) {
+    if (externalIds.empty()) {
+      return fail(
+          orErrorNotPermitted,
+          "the thread has no external correlation id to pop");
+    }
+    if (id) {
+      *id = externalIds.back();
+    }
+    externalIds.pop_back();
+    return orSuccess;
+  });
+}

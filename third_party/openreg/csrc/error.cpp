@@ -1,0 +1,114 @@
+#include "error.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <iterator>
+#include <utility>
+
+namespace openreg {
+namespace {
+
+struct Text {
+  orError_t code;
+  const char* name;
+  const char* string;
+};
+
+#define OPENREG_TEXT(code, string) {code, #code, string}
+constexpr Text kTexts[] = {
+    OPENREG_TEXT(orSuccess, "no error"),
+    OPENREG_TEXT(orErrorInvalidValue, "invalid argument"),
+    OPENREG_TEXT(orErrorMemoryAllocation, "out of memory"),
+    OPENREG_TEXT(orErrorInitializationError, "initialization error"),
+    OPENREG_TEXT(orErrorRuntimeUnloading, "runtime shutting down"),
+    OPENREG_TEXT(orErrorInvalidConfiguration, "invalid configuration"),
+    OPENREG_TEXT(orErrorInvalidPitchValue, "invalid pitch argument"),
+    OPENREG_TEXT(orErrorInvalidDevicePointer, "invalid device pointer"),
+    OPENREG_TEXT(orErrorInvalidMemcpyDirection, "invalid copy direction"),
+    OPENREG_TEXT(orErrorNoDevice, "no openreg device is visible"),
+    OPENREG_TEXT(orErrorInvalidDevice, "invalid device ordinal"),
+    OPENREG_TEXT(orErrorPeerAccessUnsupported, "peer access is not supported"),
+    OPENREG_TEXT(orErrorInvalidHandle, "invalid resource handle"),
+    OPENREG_TEXT(orErrorNotReady, "device not ready"),
+    OPENREG_TEXT(
+        orErrorIllegalAddress,
+        "an illegal memory access was encountered"),
+    OPENREG_TEXT(
+        orErrorPeerAccessAlreadyEnabled,
+        "peer access is already enabled"),
+    OPENREG_TEXT(
+        orErrorPeerAccessNotEnabled,
+        "peer access has not been enabled"),
+    OPENREG_TEXT(orErrorAssert, "device-side assert triggered"),
+    OPENREG_TEXT(
+        orErrorHostMemoryAlreadyRegistered,
+        "part or all of the memory is already pinned"),
+    OPENREG_TEXT(
+        orErrorHostMemoryNotRegistered,
+        "the memory has not been registered"),
+    OPENREG_TEXT(orErrorLaunchFailure, "unspecified launch failure"),
+    OPENREG_TEXT(orErrorNotPermitted, "operation not permitted"),
+    OPENREG_TEXT(orErrorNotSupported, "operation not supported"),
+    OPENREG_TEXT(orErrorTimeout, "wait operation timed out"),
+    OPENREG_TEXT(orErrorUnknown, "unknown error"),
+};
+#undef OPENREG_TEXT
+
+constexpr Text kUnrecognized{
+    orErrorUnknown,
+    "unrecognized error code",
+    "unrecognized error code"};
+
+const Text& textOf(orError_t code) {
+  const auto* text = std::find_if(
+      std::begin(kTexts), std::end(kTexts), [code](const Text& candidate) {
+        return candidate.code == code;
+      });
+  return text == std::end(kTexts) ? kUnrecognized : *text;
+}
+
+thread_local orError_t lastError = orSuccess;
+thread_local char lastDetail[512] = "";
+
+} // namespace
+
+orError_t fail(orError_t code, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(lastDetail, sizeof(lastDetail), format, arguments);
+  va_end(arguments);
+  return lastError = code;
+}
+
+orError_t failWith(orError_t code, const std::string& detail) {
+  return fail(code, "%s", detail.c_str());
+}
+
+bool isErrorCode(orError_t code) {
+  return &textOf(code) != &kUnrecognized;
+}
+
+} // namespace openreg
+
+orError_t orGetLastError(void) {
+  using namespace openreg;
+  lastDetail[0] = '\0';
+  return std::exchange(lastError, orSuccess);
+}
+
+orError_t orPeekAtLastError(void) {
+  return openreg::lastError;
+}
+
+const char* orGetLastErrorDetail(void) {
+  return openreg::lastDetail;
+}
+
+const char* orGetErrorName(orError_t error) {
+  return openreg::textOf(error).name;
+}
+
+const char* orGetErrorString(orError_t error) {
+  return openreg::textOf(error).string;
+}

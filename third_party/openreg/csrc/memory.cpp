@@ -1,0 +1,321 @@
+#include "memory.h"
+
+#include "config.h"
+#include "device.h"
+#include "runtime.h"
+
+#include <algorithm>
+#include <new>
+
+namespace openreg {
+namespace {
+
+// docs:begin page-return
+// Address space is cheap, so fragmentation need not cost memory.
+constexpr size_t kSpacePerByte = 2;
+
+// Below a block of this size, freed pages go back in batches of the next one.
+constexpr size_t kReturnAtOnce = kMiB;
+constexpr size_t kReturnBatch = 8 * kMiB;
+// docs:end page-return
+
+size_t roundUp(size_t bytes, size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+} // namespace
+
+AddressSpace::AddressSpace(const std::vector<orDeviceProp>& devices)
+    : count_(devices.size()) {
+  for (const orDeviceProp& device : devices) {
+    stride_ = std::max(stride_, kSpacePerByte * device.totalGlobalMem);
+  }
+}
+
+void AddressSpace::reserve() {
+  std::call_once(reserved_, [this] {
+    process::markUsed();
+    void* device = os::reserve(count_ * stride_);
+    void* kernel = os::reserve(count_ * stride_);
+    if (!device || !kernel) {
+      throw std::bad_alloc();
+    }
+    kernelBase_.store(reinterpret_cast<uintptr_t>(kernel));
+    deviceBase_.store(reinterpret_cast<uintptr_t>(device));
+  });
+}
+
+int AddressSpace::deviceOf(const void* pointer) const {
+  const uintptr_t base = deviceBase_.load();
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  return base != 0 && address >= base && address - base < count_ * stride_
+      ? static_cast<int>((address - base) / stride_)
+      : -1;
+}
+
+bool AddressSpace::overlaps(const void* pointer, size_t bytes) const {
+  const uintptr_t base = deviceBase_.load();
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  return base != 0 && address < base + count_ * stride_ &&
+      address + bytes > base;
+}
+
+DeviceMemory::DeviceMemory(int device, size_t capacity, AddressSpace& addresses)
+    : device_(device),
+      addresses_(addresses),
+      arena_(addresses.stride(), capacity) {}
+
+size_t DeviceMemory::used() {
+  std::lock_guard lock(mutex_);
+  return arena_.used();
+}
+
+// docs:begin two-views
+// The same memory at two addresses: closed for the host, open for kernels.
+void DeviceMemory::map() {
+  addresses_.reserve();
+  const size_t bytes = addresses_.stride();
+  char* const device = addresses_.deviceAddress(device_);
+  void* const kernel = addresses_.kernelAddress(device);
+  const int memory = os::createSparseMemory("openreg device memory", bytes);
+  if (memory < 0 || !os::mapMemory(memory, device, bytes, os::Access::None) ||
+      !os::mapMemory(memory, kernel, bytes, os::Access::ReadWrite)) {
+    throw std::bad_alloc();
+  }
+  memory_ = memory;
+}
+// docs:end two-views
+
+void* DeviceMemory::allocate(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (bytes > arena_.capacity()) {
+    return nullptr;
+  }
+  if (memory_ < 0) {
+    map();
+  }
+  const auto offset = arena_.allocate(roundUp(bytes, os::pageSize()));
+  return offset ? addresses_.deviceAddress(device_) + *offset : nullptr;
+}
+
+Arena::Entry* DeviceMemory::find(const void* pointer) {
+  return addresses_.deviceOf(pointer) == device_
+      ? arena_.find(static_cast<size_t>(
+            static_cast<const char*>(pointer) -
+            addresses_.deviceAddress(device_)))
+      : nullptr;
+}
+
+bool DeviceMemory::isStart(const void* pointer) {
+  std::lock_guard lock(mutex_);
+  const Arena::Entry* entry = find(pointer);
+  return entry && addresses_.deviceAddress(device_) + entry->first == pointer;
+}
+
+size_t DeviceMemory::bytesFrom(const void* pointer) {
+  std::lock_guard lock(mutex_);
+  const Arena::Entry* entry = find(pointer);
+  return entry ? entry->second.bytes -
+          static_cast<size_t>(
+                     static_cast<const char*>(pointer) -
+                     (addresses_.deviceAddress(device_) + entry->first))
+               : 0;
+}
+
+void DeviceMemory::setAccess(const Arena::Entry& entry, os::Access access) {
+  const auto& [offset, range] = entry;
+  if (!os::setAccess(
+          addresses_.deviceAddress(device_) + offset, range.bytes, access)) {
+    throw std::bad_alloc(); // the system splits no more mappings
+  }
+}
+
+bool DeviceMemory::free(void* pointer) {
+  std::lock_guard lock(mutex_);
+  Arena::Entry* entry = find(pointer);
+  if (!entry || addresses_.deviceAddress(device_) + entry->first != pointer) {
+    return false;
+  }
+  if (entry->second.openings > 0) {
+    setAccess(*entry, os::Access::None);
+  }
+  const size_t bytes = entry->second.bytes;
+  arena_.release(entry->first);
+  if (bytes >= kReturnAtOnce || arena_.dirtyBytes() >= kReturnBatch) {
+    returnDirtyPages();
+  }
+  return true;
+}
+
+void DeviceMemory::freeAll() {
+  std::lock_guard lock(mutex_);
+  if (memory_ < 0) {
+    return;
+  }
+  arena_.releaseAll();
+  os::setAccess(
+      addresses_.deviceAddress(device_), addresses_.stride(), os::Access::None);
+  returnDirtyPages();
+}
+
+void DeviceMemory::returnDirtyPages() {
+  arena_.cleanDirty([this](size_t offset, size_t bytes) {
+    os::returnPages(memory_, offset, bytes);
+  });
+}
+
+orError_t DeviceMemory::changeOpenings(void* pointer, int by) {
+  std::lock_guard lock(mutex_);
+  Arena::Entry* entry = find(pointer);
+  if (!entry) {
+    return fail(
+        orErrorInvalidValue,
+        "%p is not in a live allocation of device %d",
+        pointer,
+        device_);
+  }
+  const int openings = entry->second.openings + by;
+  if (openings < 0) {
+    return fail(
+        orErrorInvalidValue,
+        "the allocation around %p is not open; each orMemoryProtect() undoes "
+        "one orMemoryUnprotect()",
+        pointer);
+  }
+  if (openings == 0 || entry->second.openings == 0) {
+    setAccess(*entry, openings ? os::Access::ReadWrite : os::Access::None);
+  }
+  entry->second.openings = openings;
+  return orSuccess;
+}
+
+} // namespace openreg
+
+using namespace openreg;
+
+orError_t orMalloc(void** pointer, size_t size) {
+  if (pointer) {
+    *pointer = nullptr;
+  }
+  return api("orMalloc", [&](Runtime& runtime) {
+    if (!pointer) {
+      return fail(orErrorInvalidValue, "pointer must not be NULL");
+    }
+    if (size == 0) {
+      return fail(orErrorInvalidValue, "size must be at least 1, but is 0");
+    }
+    Device& device = runtime.currentDevice();
+    if (const orError_t status = device.check(); status != orSuccess) {
+      return status;
+    }
+    *pointer = device.memory().allocate(size);
+    if (!*pointer) {
+      const size_t total = device.memory().capacity();
+      return fail(
+          orErrorMemoryAllocation,
+          "device %d cannot allocate %zu bytes: %zu of its %zu bytes are free; "
+          "OPENREG_DEVICE_MEMORY sets its capacity",
+          device.index(),
+          size,
+          total - device.memory().used(),
+          total);
+    }
+    return orSuccess;
+  });
+}
+
+orError_t orFree(void* pointer) {
+  return blockingApi("orFree", [&](Runtime& runtime) {
+    if (!pointer) {
+      return orSuccess;
+    }
+    const auto notStart = [&] {
+      return fail(
+          orErrorInvalidValue,
+          "%p is not the start of a live device allocation; was it freed "
+          "before?",
+          pointer);
+    };
+    const int owner = runtime.addresses.deviceOf(pointer);
+    if (owner < 0) {
+      return notStart();
+    }
+    Device& device = *runtime.devices[static_cast<size_t>(owner)];
+    orError_t status = device.check();
+    if (status == orSuccess && !device.idle()) {
+      status =
+          device.memory().isStart(pointer) ? device.waitForAll() : notStart();
+    }
+    if (status == orSuccess) {
+      status = device.checkAfterWait();
+    }
+    if (status != orSuccess) {
+      return status;
+    }
+    return device.memory().free(pointer) ? orSuccess : notStart();
+  });
+}
+
+orError_t orMemGetInfo(size_t* free, size_t* total) {
+  return api("orMemGetInfo", [&](Runtime& runtime) {
+    Device& device = runtime.currentDevice();
+    if (const orError_t status = device.check(); status != orSuccess) {
+      return status;
+    }
+    const size_t capacity = device.memory().capacity();
+    if (free) {
+      *free = capacity - device.memory().used();
+    }
+    if (total) {
+      *total = capacity;
+    }
+    return orSuccess;
+  });
+}
+
+orError_t orPointerGetAttributes(
+    orPointerAttributes* attributes,
+    const void* pointer) {
+  return api("orPointerGetAttributes", [&](Runtime& runtime) {
+    if (!attributes) {
+      return fail(orErrorInvalidValue, "attributes must not be NULL");
+    }
+    const int owner = runtime.addresses.deviceOf(pointer);
+    if (owner >= 0 &&
+        runtime.devices[static_cast<size_t>(owner)]->memory().bytesFrom(
+            pointer) == 0) {
+      return fail(
+          orErrorInvalidValue,
+          "%p is an address of device %d, but not in a live allocation",
+          pointer,
+          owner);
+    }
+    const orMemoryType type = owner >= 0          ? orMemoryTypeDevice
+        : runtime.hostMemory.contains(pointer, 1) ? orMemoryTypeHost
+                                                  : orMemoryTypeUnmanaged;
+    *attributes = {type, owner, const_cast<void*>(pointer)};
+    return orSuccess;
+  });
+}
+
+namespace {
+
+orError_t changeOpenings(const char* name, void* pointer, int by) {
+  return api(name, [&](Runtime& runtime) {
+    const int owner = runtime.addresses.deviceOf(pointer);
+    return owner < 0
+        ? fail(orErrorInvalidValue, "%p is not device memory", pointer)
+        : runtime.devices[static_cast<size_t>(owner)]->memory().changeOpenings(
+              pointer, by);
+  });
+}
+
+} // namespace
+
+orError_t orMemoryUnprotect(void* pointer) {
+  return changeOpenings("orMemoryUnprotect", pointer, +1);
+}
+
+orError_t orMemoryProtect(void* pointer) {
+  return changeOpenings("orMemoryProtect", pointer, -1);
+}

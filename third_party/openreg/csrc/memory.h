@@ -1,0 +1,96 @@
+// Device memory and its two addresses.
+#pragma once
+
+#include "openreg/device.h"
+#include "openreg/memory.h"
+#include "arena.h"
+#include "os.h"
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace openreg {
+
+/// The address space of all devices, reserved on first use: device i owns
+/// [i * stride, (i + 1) * stride) of two ranges. The first holds device
+/// addresses, at which nothing is readable; the second holds the same bytes for
+/// kernels. Their distance is one constant.
+class AddressSpace {
+ public:
+  explicit AddressSpace(const std::vector<orDeviceProp>& devices);
+
+  /// Makes sure that the ranges are reserved. Throws std::bad_alloc.
+  void reserve();
+
+  /// The device that owns a device address, or -1.
+  int deviceOf(const void* pointer) const;
+
+  /// A device address as kernels see it.
+  void* kernelAddress(const void* pointer) const {
+    return reinterpret_cast<void*>(
+        reinterpret_cast<uintptr_t>(pointer) - deviceBase_.load() +
+        kernelBase_.load());
+  }
+
+  /// Whether any of the bytes has a device address.
+  bool overlaps(const void* pointer, size_t bytes) const;
+
+  size_t stride() const {
+    return stride_;
+  }
+  char* deviceAddress(int device) const {
+    return reinterpret_cast<char*>(deviceBase_.load()) +
+        static_cast<size_t>(device) * stride_;
+  }
+
+ private:
+  size_t count_;
+  size_t stride_ = 0;
+  std::once_flag reserved_;
+  std::atomic<uintptr_t> deviceBase_{0}; // 0: not reserved yet
+  std::atomic<uintptr_t> kernelBase_{0};
+};
+
+/// The memory of one device.
+class DeviceMemory {
+ public:
+  DeviceMemory(int device, size_t capacity, AddressSpace& addresses);
+
+  size_t capacity() const {
+    return arena_.capacity();
+  }
+  size_t used();
+
+  /// A new allocation of whole pages, or nullptr if there is no room.
+  void* allocate(size_t bytes);
+
+  /// Frees the allocation that starts at `pointer`. Returns false if none does.
+  bool free(void* pointer);
+  void freeAll();
+
+  /// Whether a live allocation starts at `pointer`.
+  bool isStart(const void* pointer);
+
+  /// How many bytes of the live allocation around `pointer` follow it; 0 if
+  /// there is none.
+  size_t bytesFrom(const void* pointer);
+
+  /// Opens or closes an allocation for the host, see orMemoryUnprotect().
+  orError_t changeOpenings(void* pointer, int by);
+
+ private:
+  Arena::Entry* find(const void* pointer);
+  void map();
+  void setAccess(const Arena::Entry& entry, os::Access access);
+  void returnDirtyPages();
+
+  const int device_;
+  AddressSpace& addresses_;
+  std::mutex mutex_;
+  Arena arena_;
+  int memory_ = -1; // descriptor; -1: not mapped yet
+};
+
+} // namespace openreg

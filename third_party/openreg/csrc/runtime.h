@@ -1,0 +1,95 @@
+// The library's state in this process, and the door through which every API
+// function enters.
+#pragma once
+
+#include "activity.h"
+#include "config.h"
+#include "error.h"
+#include "event.h"
+#include "handle.h"
+#include "host_memory.h"
+#include "memory.h"
+#include "stream.h"
+
+#include <atomic>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace openreg {
+
+class Adversary;
+class Device;
+
+/// Everything there is once per process. Never destroyed: workers, and static
+/// destructors of the application, may use it until the process is gone.
+struct Runtime {
+  explicit Runtime(Config settings);
+
+  const Config config;
+  std::vector<std::unique_ptr<Device>> devices;
+  AddressSpace addresses;
+  HostMemory hostMemory;
+  HandleTable<Stream, orStream_t, 1> streams;
+  HandleTable<Event, orEvent_t, 2> events;
+  const std::unique_ptr<Adversary> adversary; // nullptr: another schedule
+
+  /// The calling thread's current device.
+  Device& currentDevice();
+
+  /// The device with that index, or nullptr with the thread's error set.
+  Device* findDevice(int index);
+};
+
+namespace process {
+
+enum class Phase : uint8_t { Fresh, Ready, Misconfigured, NoDevice, Forked };
+
+extern std::atomic<Phase> phase;
+extern std::atomic<Runtime*> instance;
+
+/// Makes the library ready, or says why it cannot be.
+orError_t enterSlowly();
+
+/// To be called before the first thread or mapping is made: from then on a
+/// forked child cannot use the library.
+void markUsed();
+
+/// Whether exit() has begun; then no task is started any more.
+extern std::atomic<bool> exiting;
+
+} // namespace process
+
+/// The state; only for code that runs inside api() or later.
+inline Runtime& runtime() {
+  return *process::instance.load(std::memory_order_relaxed);
+}
+
+/// Runs the body of an API function. No exception leaves it.
+template <class Body>
+inline orError_t api(const char* name, Body body) noexcept {
+  if (process::phase.load(std::memory_order_acquire) != process::Phase::Ready)
+      [[unlikely]] {
+    if (const orError_t status = process::enterSlowly(); status != orSuccess) {
+      return status;
+    }
+  }
+  const activity::ApiCall call(name);
+  try {
+    return body(runtime());
+  } catch (const std::bad_alloc&) {
+    return fail(orErrorMemoryAllocation, "%s: the host is out of memory", name);
+  }
+}
+
+/// An API function that waits for device work, and so is not for kernels and host
+/// functions.
+template <class Body>
+inline orError_t blockingApi(const char* name, Body body) noexcept {
+  return api(name, [&](Runtime& state) {
+    const orError_t status = checkMayBlock();
+    return status == orSuccess ? body(state) : status;
+  });
+}
+
+} // namespace openreg

@@ -1,0 +1,65 @@
+// Setting bytes of device memory.
+#include "openreg/memory.h"
+
+#include "transfer.h"
+
+#include <cstring>
+
+using namespace openreg;
+
+namespace {
+
+struct RunSet {
+  void* pointer;
+  int value;
+  size_t bytes;
+
+  void operator()() const {
+    if (char* to = reach(pointer, bytes)) {
+      std::memset(to, value, bytes);
+    }
+  }
+};
+
+Work setWork(size_t count) {
+  return {
+      .info = {"Memset", TaskKind::Set},
+      .small = count <= kSmallTransfer,
+      .bytes = count};
+}
+
+} // namespace
+
+orError_t orMemset(void* pointer, int value, size_t count) {
+  return blockingApi("orMemset", [&](Runtime& runtime) {
+    if (count == 0) {
+      return orSuccess;
+    }
+    const orError_t status = checkDeviceRange("pointer", pointer, count);
+    return status == orSuccess ? submitAndWait(
+                                     runtime.currentDevice().defaultStream(),
+                                     setWork(count),
+                                     RunSet{pointer, value, count})
+                               : status;
+  });
+}
+
+orError_t orMemsetAsync(
+    void* pointer,
+    int value,
+    size_t count,
+    orStream_t stream) {
+  return api("orMemsetAsync", [&](Runtime& runtime) {
+    Stream* found = runtime.streams.find(stream);
+    if (!found) {
+      return failOnStream(stream);
+    }
+    if (count == 0) {
+      return orSuccess;
+    }
+    const orError_t status = checkDeviceRange("pointer", pointer, count);
+    return status == orSuccess
+        ? submitCallable(*found, setWork(count), RunSet{pointer, value, count})
+        : status;
+  });
+}

@@ -1,0 +1,122 @@
+// A stream: a ring of tasks, the thread that runs them, and who they belong to.
+#pragma once
+
+#include "openreg/stream.h"
+#include "ring.h"
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+namespace openreg {
+
+class Device;
+
+/// What submit() needs to know about a piece of work.
+struct Work {
+  TaskInfo info;
+  const orCallableType* type = nullptr;
+  void* callable = nullptr; // moved from when the work is accepted
+  bool small = false; // short, bounded, waits for nothing
+  size_t bytes = 0; // of copies and sets
+};
+
+class Stream {
+ public:
+  // --- identity: set when the stream is created, then constant ---
+
+  void open(Device& device, unsigned flags, int priority);
+  void close();
+  bool reusable() const {
+    return ring_.idle();
+  }
+
+  Device& device() const {
+    return *device_.load(std::memory_order_relaxed);
+  }
+  /// nullptr until the stream was opened for the first time.
+  const Device* deviceOrNull() const {
+    return device_.load(std::memory_order_acquire);
+  }
+  bool blocking() const {
+    return flags_.load(std::memory_order_relaxed) == orStreamDefault;
+  }
+  unsigned flags() const {
+    return flags_.load(std::memory_order_relaxed);
+  }
+  int priority() const {
+    return priority_.load(std::memory_order_relaxed);
+  }
+  unsigned long long id() const {
+    return id_.load(std::memory_order_relaxed);
+  }
+
+  // --- progress: work is named by how many tasks must have finished ---
+
+  uint64_t submitted() const {
+    return ring_.submitted();
+  }
+  /// Asking lets the adversarial schedule run that far, so that a program which
+  /// polls comes to an end; reachedQuietly() has no such effect.
+  bool reached(uint64_t finished);
+  bool reachedQuietly(uint64_t finished) const {
+    return ring_.reached(finished);
+  }
+  bool idle() {
+    return reached(submitted());
+  }
+  /// Whether a task runs right now, other than a wait for another stream.
+  bool running() const {
+    return runningName_.load() && !waitingFor_.load();
+  }
+
+  /// Waits on behalf of an API call, with its errors but the device's.
+  orError_t wait(uint64_t finished);
+  /// Waits for as long as it takes.
+  void waitForGood(uint64_t finished);
+  /// The same as a task of the stream whose worker calls it.
+  void waitInWorker(uint64_t finished);
+
+  /// What the stream is doing, for messages.
+  std::string describe() const;
+
+  // --- work (worker.cpp); the checks and the policy are in submit.cpp ---
+
+  /// Runs the work on the calling thread, if the stream is idle.
+  bool tryRunInline(const Work& work, uint64_t* finished);
+  orError_t enqueue(const Work& work, uint64_t* finished);
+
+  /// The last tasks of the default stream that this one waits for already, and
+  /// of this one that the default stream does.
+  std::atomic<uint64_t> orderedAfterDefault{0};
+  std::atomic<uint64_t> orderedBeforeDefault{0};
+
+ private:
+  friend class Worker;
+
+  orError_t start();
+  orError_t waitForRoom();
+
+  Ring ring_;
+  // Read with every launch, so kept apart from what changes with every task.
+  std::atomic<Device*> device_{nullptr};
+  std::atomic<unsigned> flags_{0};
+  std::atomic<int> priority_{0};
+  std::atomic<unsigned long long> id_{0};
+  std::atomic<bool> started_{false}; // whether there is a worker
+  std::mutex startMutex_;
+  // Written by whoever runs a task.
+  alignas(64) std::atomic<const char*> runningName_{nullptr};
+  std::atomic<Stream*> waitingFor_{nullptr};
+};
+
+/// The stream whose task the calling thread is running, or nullptr.
+Stream* runningStream();
+
+/// Whether the calling thread may wait for device work: not inside a task.
+orError_t checkMayBlock();
+
+/// Marks the running task as failed. Returns false if the thread runs none.
+bool failRunningTask(orError_t error, std::string message);
+
+} // namespace openreg

@@ -1,0 +1,141 @@
+#include "submit.h"
+
+#include "device.h"
+#include "runtime.h"
+
+namespace openreg {
+namespace {
+
+// Only after the wait is queued may another thread rely on it.
+void noteOrder(
+    std::atomic<uint64_t>& ordered,
+    uint64_t before,
+    orError_t status) {
+  if (status == orSuccess) {
+    ordered.store(before, std::memory_order_release);
+  }
+}
+
+// docs:begin default-stream-order
+// CUDA's rule for the default stream: its work waits for earlier work of every
+// stream of the device that is not non-blocking, and their work for earlier
+// work of the default stream. Each pair of streams remembers how far it is in
+// order, so a wait is queued only where there is something new to wait for.
+//
+// No cycle can come of it when two threads submit at once: each looks at the
+// other stream before it takes its own ticket.
+orError_t orderWithDefaultStream(Stream& stream) {
+  Device& device = stream.device();
+  Stream& defaultStream = device.defaultStream();
+  orError_t status = orSuccess;
+  if (&stream != &defaultStream) {
+    const uint64_t before = defaultStream.submitted();
+    if (before > stream.orderedAfterDefault.load(std::memory_order_acquire)) {
+      status = submitWait(stream, defaultStream, before);
+      noteOrder(stream.orderedAfterDefault, before, status);
+    }
+    return status;
+  }
+  // One is the default stream itself.
+  if (device.blockingStreams.load(std::memory_order_relaxed) == 1) {
+    return status;
+  }
+  runtime().streams.forEach([&](Stream& other) {
+    if (status != orSuccess || &other == &stream ||
+        other.deviceOrNull() != &device || !other.blocking()) {
+      return;
+    }
+    const uint64_t before = other.submitted();
+    if (before > other.orderedBeforeDefault.load(std::memory_order_acquire)) {
+      status = submitWait(stream, other, before);
+      noteOrder(other.orderedBeforeDefault, before, status);
+    }
+  });
+  return status;
+}
+// docs:end default-stream-order
+
+// docs:begin policy
+orError_t runOrEnqueue(Stream& stream, const Work& work, uint64_t* finished) {
+  if (process::exiting.load(std::memory_order_relaxed)) {
+    return fail(
+        orErrorRuntimeUnloading,
+        "'%s' was launched while the process is exiting",
+        work.info.name);
+  }
+  if (work.small && runtime().config.schedule == Schedule::Auto &&
+      stream.tryRunInline(work, finished)) {
+    return orSuccess;
+  }
+  return stream.enqueue(work, finished);
+}
+// docs:end policy
+
+} // namespace
+
+orError_t submit(Stream& stream, const Work& work, uint64_t* finished) {
+  Device& device = stream.device();
+  orError_t status = device.check();
+  if (status == orSuccess && stream.blocking()) {
+    status = orderWithDefaultStream(stream);
+  }
+  uint64_t point = 0;
+  if (status == orSuccess) {
+    status = runOrEnqueue(stream, work, &point);
+  }
+  if (status != orSuccess) {
+    return status;
+  }
+  if (finished) {
+    *finished = point;
+  }
+  if (runtime().config.launchBlocking) {
+    status = stream.wait(point);
+    return status == orSuccess ? device.checkAfterWait() : status;
+  }
+  return orSuccess;
+}
+
+orError_t submitWait(Stream& stream, Stream& other, uint64_t finished) {
+  if (other.reachedQuietly(finished)) {
+    return orSuccess;
+  }
+  auto wait = [&other, finished] { other.waitInWorker(finished); };
+  uint64_t point = 0;
+  return runOrEnqueue(
+      stream,
+      {.info = {"wait for an event", TaskKind::Wait},
+       .type = &detail::kCallableType<decltype(wait)>,
+       .callable = &wait},
+      &point);
+}
+
+orError_t pointAfterAll(Stream& stream, uint64_t* finished) {
+  const orError_t status =
+      stream.blocking() ? orderWithDefaultStream(stream) : orSuccess;
+  *finished = stream.submitted();
+  return status;
+}
+
+orError_t failOnStream(orStream_t handle) {
+  return handle
+      ? fail(
+            orErrorInvalidHandle,
+            "%p is not a live stream; was it destroyed, or its device reset?",
+            static_cast<void*>(handle))
+      : fail(
+            orErrorInvalidHandle,
+            "stream must not be NULL; orDeviceGetDefaultStream() gives the "
+            "default stream");
+}
+
+orError_t failOnEvent(orEvent_t handle) {
+  return handle
+      ? fail(
+            orErrorInvalidHandle,
+            "%p is not a live event; was it destroyed, or its device reset?",
+            static_cast<void*>(handle))
+      : fail(orErrorInvalidHandle, "event must not be NULL");
+}
+
+} // namespace openreg

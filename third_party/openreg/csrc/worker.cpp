@@ -1,0 +1,358 @@
+// Running tasks: on the worker thread of their stream, or inline on the thread
+// that launched them. What goes wrong in a task becomes the device's error.
+#include "adversary.h"
+#include "device.h"
+#include "os.h"
+#include "runtime.h"
+#include "stream.h"
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+namespace openreg {
+namespace {
+
+/// The task that a thread is running.
+struct RunningTask {
+  Stream& stream;
+  const TaskInfo* info = nullptr;
+  const TaskTrace* trace = nullptr; // nullptr: it is not recorded
+  uint64_t start = 0;
+  orError_t error = orSuccess;
+  std::string message;
+};
+
+thread_local RunningTask* runningTask = nullptr;
+
+orActivityKind activityKind(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::Kernel:
+      return orActivityKernel;
+    case TaskKind::Copy:
+      return orActivityMemcpy;
+    case TaskKind::Set:
+      return orActivityMemset;
+    case TaskKind::HostFunc:
+      return orActivityHostFunc;
+    case TaskKind::Wait:
+      return orActivitySync;
+    case TaskKind::Timestamp:
+      break;
+  }
+  return {}; // not recorded
+}
+
+// Copies and sets are the library's own code and survive any bad address.
+// Callables may fault for reasons of their own, which are none of ours unless
+// they touch device memory.
+bool survivesFault(const RunningTask& task, uintptr_t address) {
+  const TaskKind kind = task.info->kind;
+  return kind == TaskKind::Copy || kind == TaskKind::Set ||
+      runtime().addresses.overlaps(reinterpret_cast<void*>(address), 1);
+}
+
+// Whether a broken device still does it: events must come to pass.
+bool outlivesFailure(TaskKind kind) {
+  return kind == TaskKind::Wait || kind == TaskKind::Timestamp;
+}
+
+void begin(RunningTask& task, const TaskInfo& info, const TaskTrace& trace) {
+  task.info = &info;
+  task.trace = nullptr;
+  if (info.traced && trace.correlation != 0 &&
+      activity::enabled(activityKind(info.kind))) [[unlikely]] {
+    task.trace = &trace;
+    task.start = os::now();
+  }
+}
+
+void call(const orCallableType& type, void* callable, RunningTask& task) {
+  try {
+    type.run(callable);
+  } catch (const std::exception& error) {
+    task.error = orErrorLaunchFailure;
+    task.message = error.what();
+  } catch (...) {
+    task.error = orErrorLaunchFailure;
+    task.message = "it threw something that is no std::exception";
+  }
+}
+
+void noteFault(RunningTask& task, uintptr_t address) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "it touched address %#zx", size_t{address});
+  task.error = orErrorIllegalAddress;
+  task.message = text;
+}
+
+void settle(RunningTask& task) {
+  Device& device = task.stream.device();
+  if (task.error != orSuccess) [[unlikely]] {
+    device.breakWith(
+        task.error,
+        std::string("'") + task.info->name + "' failed in stream " +
+            std::to_string(task.stream.id()) + " of device " +
+            std::to_string(device.index()) + ": " + task.message);
+    task.error = orSuccess;
+  }
+  if (task.trace) [[unlikely]] {
+    activity::record({
+        .kind = activityKind(task.info->kind),
+        .name = task.info->name,
+        .device = device.index(),
+        .stream = task.stream.id(),
+        .start = task.start,
+        .end = os::now(),
+        .correlation = task.trace->correlation,
+        .externalCorrelation = task.trace->externalCorrelation,
+        .bytes = task.trace->bytes,
+        .copyKind = task.info->copyKind,
+    });
+  }
+}
+
+TaskTrace traceOf(const Work& work, Adversary* adversary) {
+  const auto [id, external] = activity::currentCorrelation();
+  return {
+      .correlation = id,
+      .externalCorrelation = external,
+      .order = adversary ? adversary->nextOrder() : 0,
+      .bytes = work.bytes,
+  };
+}
+
+} // namespace
+
+Stream* runningStream() {
+  return runningTask ? &runningTask->stream : nullptr;
+}
+
+bool failRunningTask(orError_t error, std::string message) {
+  if (!runningTask) {
+    return false;
+  }
+  if (runningTask->error == orSuccess) {
+    runningTask->error = error;
+    runningTask->message = std::move(message);
+  }
+  return true;
+}
+
+// --- inline -------------------------------------------------------------------
+
+bool Stream::tryRunInline(const Work& work, uint64_t* finished) {
+  uint64_t ticket = 0;
+  if (!ring_.tryClaimIdle(&ticket)) {
+    return false;
+  }
+  TaskInfo info = work.info;
+  TaskTrace trace;
+  info.traced = activity::anyEnabled();
+  if (info.traced) [[unlikely]] {
+    trace = traceOf(work, nullptr);
+  }
+  RunningTask task{*this};
+  RunningTask* const outer = std::exchange(runningTask, &task);
+  runningName_.store(info.name, std::memory_order_relaxed);
+  begin(task, info, trace);
+  struct Context {
+    const Work& work;
+    RunningTask& task;
+  } context{work, task};
+  uintptr_t fault = 0;
+  if (!os::runGuarded(
+          [](void* raw) {
+            const auto& [current, running] = *static_cast<Context*>(raw);
+            call(*current.type, current.callable, running);
+          },
+          [](void* raw, uintptr_t address) {
+            return survivesFault(static_cast<Context*>(raw)->task, address);
+          },
+          &context,
+          &fault)) {
+    noteFault(task, fault);
+  }
+  settle(task);
+  runningName_.store(nullptr, std::memory_order_relaxed);
+  runningTask = outer;
+  ring_.finish(ticket);
+  *finished = ticket + 1;
+  return true;
+}
+
+// --- queued -------------------------------------------------------------------
+
+orError_t Stream::enqueue(const Work& work, uint64_t* finished) {
+  if (!started_.load(std::memory_order_acquire)) [[unlikely]] {
+    if (const orError_t status = start(); status != orSuccess) {
+      return status;
+    }
+  }
+  uint64_t ticket = 0;
+  while (!ring_.tryClaim(&ticket)) {
+    if (const orError_t status = waitForRoom(); status != orSuccess) {
+      return status;
+    }
+  }
+  Slot& slot = ring_.slot(ticket);
+  slot.type = work.type;
+  slot.info = work.info;
+  if (work.type->move) {
+    work.type->move(slot.callable, work.callable);
+  } else {
+    std::memcpy(slot.callable, work.callable, work.type->size);
+  }
+  Adversary* const adversary = runtime().adversary.get();
+  slot.info.traced = activity::anyEnabled() || adversary;
+  if (slot.info.traced) [[unlikely]] {
+    slot.trace = traceOf(work, adversary);
+  }
+  ring_.publish(ticket);
+  *finished = ticket + 1;
+  return orSuccess;
+}
+
+orError_t Stream::waitForRoom() {
+  if (runningStream() == this) {
+    return fail(
+        orErrorNotPermitted,
+        "a kernel or host function of stream %llu may not queue work there "
+        "while its queue of %llu tasks is full",
+        id(),
+        static_cast<unsigned long long>(Ring::kCapacity));
+  }
+  // Half of it: to wake a launching thread for every task would cost more.
+  const uint64_t half = submitted() - Ring::kCapacity / 2;
+  reached(half);
+  const auto timeout = runtime().config.waitTimeout;
+  if (!ring_.waitUntil(half, timeout)) {
+    return fail(
+        orErrorTimeout,
+        "the queue of stream %llu stayed full for %g s "
+        "(OPENREG_WAIT_TIMEOUT): %s",
+        id(),
+        std::chrono::duration<double>(timeout).count(),
+        describe().c_str());
+  }
+  return orSuccess;
+}
+
+/// The thread that runs the published tasks of one stream, in order, until the
+/// process ends.
+class Worker {
+ public:
+  explicit Worker(Stream& stream) : stream_(stream), task_{stream} {}
+
+  [[noreturn]] void run() {
+    runningTask = &task_;
+    for (;;) {
+      // One guard serves many tasks: serve() returns only through a fault.
+      uintptr_t fault = 0;
+      os::runGuarded(
+          [](void* worker) { static_cast<Worker*>(worker)->serve(); },
+          [](void* worker, uintptr_t address) {
+            return survivesFault(static_cast<Worker*>(worker)->task_, address);
+          },
+          this,
+          &fault);
+      noteFault(task_, fault);
+      end();
+    }
+  }
+
+ private:
+  [[noreturn]] void serve() {
+    for (;;) {
+      ticket_ = stream_.ring_.awaitTask();
+      slot_ = &stream_.ring_.slot(ticket_);
+      awaitTurn();
+      if (outlivesFailure(slot_->info.kind) || !stream_.device().dropsWork()) {
+        begin();
+        call(*slot_->type, slot_->callable, task_);
+      }
+      end();
+    }
+  }
+
+  void awaitTurn() {
+    if (adversary_) {
+      adversary_->awaitTurn(stream_, ticket_, *slot_);
+      return;
+    }
+    gated_ = slot_->info.kind != TaskKind::Wait &&
+        stream_.device().prioritizedStreams.load(std::memory_order_relaxed) > 0;
+    if (gated_) {
+      stream_.device().gate().enter(stream_.priority());
+    }
+  }
+
+  void begin() {
+    stream_.runningName_.store(slot_->info.name, std::memory_order_relaxed);
+    os::lightFence();
+    if (process::exiting.load(std::memory_order_relaxed)) [[unlikely]] {
+      stream_.runningName_.store(nullptr);
+      os::sleepForever();
+    }
+    openreg::begin(task_, slot_->info, slot_->trace);
+  }
+
+  void end() {
+    settle(task_);
+    task_.trace = nullptr;
+    if (slot_->type->destroy) {
+      slot_->type->destroy(slot_->callable);
+    }
+    stream_.runningName_.store(nullptr, std::memory_order_relaxed);
+    if (gated_) {
+      stream_.device().gate().leave();
+    }
+    stream_.ring_.finish(ticket_);
+    if (adversary_) {
+      adversary_->endTurn(stream_);
+    }
+  }
+
+  Stream& stream_;
+  Adversary* const adversary_ = runtime().adversary.get();
+  RunningTask task_; // what runningTask points to, on this thread
+  Slot* slot_ = nullptr;
+  uint64_t ticket_ = 0;
+  bool gated_ = false;
+};
+
+orError_t Stream::start() {
+  std::lock_guard lock(startMutex_);
+  if (started_.load(std::memory_order_relaxed)) {
+    return orSuccess;
+  }
+  process::markUsed();
+  ring_.allocate();
+  const auto entry = [](void* stream) {
+    Worker(*static_cast<Stream*>(stream)).run();
+  };
+  if (!os::startThread("openreg stream", entry, this)) {
+    return fail(
+        orErrorMemoryAllocation,
+        "the system refuses another thread, which stream %llu needs",
+        id());
+  }
+  started_.store(true, std::memory_order_release);
+  return orSuccess;
+}
+
+void Stream::waitInWorker(uint64_t finished) {
+  Stream* const waiting = runningStream();
+  waiting->waitingFor_.store(this);
+  waitForGood(finished);
+  waiting->waitingFor_.store(nullptr);
+}
+
+void Stream::waitForGood(uint64_t finished) {
+  if (!reached(finished)) {
+    ring_.waitUntil(finished, {});
+  }
+}
+
+} // namespace openreg

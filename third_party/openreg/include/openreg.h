@@ -1,0 +1,37 @@
+/**
+ * OpenReg: an accelerator made of software, with a runtime API that a CUDA
+ * programmer recognises. Plain C11; C++ adds the launch templates of
+ * openreg.inl. Each header below holds one noun.
+ *
+ * What holds for every function:
+ * - Any thread may call it. The current device is per thread and starts as 0.
+ * - Arguments are checked during the call. A call that fails changes nothing,
+ *   sets the thread's last error, and leaves a sentence with the value and the
+ *   bound for orGetLastErrorDetail().
+ * - Besides the codes listed with it, any function that uses a device returns
+ *   orErrorInvalidConfiguration  an OPENREG_* variable is malformed,
+ *   orErrorInitializationError   the process was forked after first use,
+ *   orErrorRuntimeUnloading      the process is exiting and the call needs a
+ *                                worker thread,
+ *   orErrorNoDevice              no device is visible,
+ *   orErrorMemoryAllocation      the host is out of memory,
+ *   and, where the list says "the device's error", the code of the kernel that
+ *   broke the device (orDeviceReset() mends it).
+ */
+#ifndef OPENREG_H_
+#define OPENREG_H_
+
+#include "openreg/activity.h"
+#include "openreg/device.h"
+#include "openreg/error.h"
+#include "openreg/event.h"
+#include "openreg/export.h"
+#include "openreg/launch.h"
+#include "openreg/memory.h"
+#include "openreg/stream.h"
+
+#ifdef __cplusplus
+#include "openreg.inl"
+#endif
+
+#endif /* OPENREG_H_ */

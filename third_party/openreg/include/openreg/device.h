@@ -1,0 +1,195 @@
+/** Devices: which there are, which is current, what they are like. */
+#ifndef OPENREG_DEVICE_H_
+#define OPENREG_DEVICE_H_
+
+#include "error.h"
+
+/** What a device is like; a named profile (OPENREG_DEVICE_PROFILE) sets it. */
+typedef struct orDeviceProp {
+  char name[128];
+  unsigned char uuid[16]; /* the same for a device in every process */
+  size_t totalGlobalMem; /* bytes, as orMemGetInfo() reports */
+  int major; /* compute capability */
+  int minor;
+  int multiProcessorCount;
+  int warpSize;
+  int maxThreadsPerBlock;
+  int maxThreadsPerMultiProcessor;
+  int regsPerMultiprocessor;
+  size_t sharedMemPerBlock;
+  size_t l2CacheSize;
+} orDeviceProp;
+
+/** Properties that can be asked for one by one. */
+typedef enum orDeviceAttr {
+  orDevAttrMaxThreadsPerBlock = 1,
+  orDevAttrMaxSharedMemoryPerBlock = 8,
+  orDevAttrWarpSize = 10,
+  orDevAttrMultiProcessorCount = 16,
+  orDevAttrL2CacheSize = 38,
+  orDevAttrMaxThreadsPerMultiProcessor = 39,
+  orDevAttrComputeCapabilityMajor = 75,
+  orDevAttrComputeCapabilityMinor = 76,
+  orDevAttrMaxRegistersPerMultiprocessor = 82
+} orDeviceAttr;
+
+/**
+ * Count the visible devices (OPENREG_DEVICE_COUNT, filtered and renumbered by
+ * OPENREG_VISIBLE_DEVICES). Starts nothing: no memory is reserved and no thread
+ * is created.
+ *
+ * @param[out] count  number of devices; 0 if the call fails
+ *
+ * @retval orSuccess            there is at least one
+ * @retval orErrorInvalidValue  `count` is NULL
+ * @retval orErrorNoDevice      none is visible
+ *
+ * Threads: any. Blocks: never. CUDA twin: cudaGetDeviceCount.
+ */
+OPENREG_EXPORT orError_t orGetDeviceCount(int* count);
+
+/**
+ * Make a device current for the calling thread.
+ *
+ * @param[in] device  index in [0, count)
+ *
+ * @retval orSuccess             `device` is current
+ * @retval orErrorInvalidDevice  `device` is out of range
+ *
+ * Threads: any. Blocks: never. CUDA twin: cudaSetDevice.
+ */
+OPENREG_EXPORT orError_t orSetDevice(int device);
+
+/**
+ * Tell which device is current for the calling thread.
+ *
+ * @param[out] device  index in [0, count)
+ *
+ * @retval orSuccess            `device` is set
+ * @retval orErrorInvalidValue  `device` is NULL
+ *
+ * Threads: any. Blocks: never. CUDA twin: cudaGetDevice.
+ */
+OPENREG_EXPORT orError_t orGetDevice(int* device);
+
+/**
+ * Wait until all work queued so far on the current device has finished.
+ *
+ * @retval orSuccess            it has
+ * @retval orErrorNotPermitted  called from a kernel or a host function
+ * @retval orErrorTimeout       it took longer than OPENREG_WAIT_TIMEOUT
+ * @retval the device's error   a kernel failed
+ *
+ * Threads: any. Blocks: yes. CUDA twin: cudaDeviceSynchronize.
+ */
+OPENREG_EXPORT orError_t orDeviceSynchronize(void);
+
+/**
+ * Give the current device back as new: queued kernels and copies are dropped,
+ * what is running finishes, then its error, allocations, created streams, events
+ * and peer access are gone, and handles to them are invalid. The default stream
+ * stays. Pinned host memory belongs to no device and stays too.
+ *
+ * @retval orSuccess            the device is as new
+ * @retval orErrorNotPermitted  called from a kernel or a host function
+ * @retval orErrorTimeout       a kernel ran longer than OPENREG_WAIT_TIMEOUT;
+ *                              the device then keeps what it had, and an error
+ *
+ * Threads: any; work that other threads queue during the call is dropped.
+ * Blocks: yes. CUDA twin: cudaDeviceReset.
+ */
+OPENREG_EXPORT orError_t orDeviceReset(void);
+
+/**
+ * Tell the range of stream priorities. Lower numbers are served first.
+ *
+ * @param[out] leastPriority     0; NULL if not wanted
+ * @param[out] greatestPriority  a negative number; NULL if not wanted
+ *
+ * @retval orSuccess  always, once the library has started
+ *
+ * Threads: any. Blocks: never. CUDA twin: cudaDeviceGetStreamPriorityRange.
+ */
+OPENREG_EXPORT orError_t
+orDeviceGetStreamPriorityRange(int* leastPriority, int* greatestPriority);
+
+/**
+ * Describe a device.
+ *
+ * @param[out] properties  filled in
+ * @param[in]  device      index in [0, count)
+ *
+ * @retval orSuccess             `properties` is filled in
+ * @retval orErrorInvalidValue   `properties` is NULL
+ * @retval orErrorInvalidDevice  `device` is out of range
+ *
+ * Threads: any. Blocks: never. CUDA twin: cudaGetDeviceProperties.
+ */
+OPENREG_EXPORT orError_t
+orGetDeviceProperties(orDeviceProp* properties, int device);
+
+/**
+ * Read one property of a device.
+ *
+ * @param[out] value      the property
+ * @param[in]  attribute  which
+ * @param[in]  device     index in [0, count)
+ *
+ * @retval orSuccess             `value` is set
+ * @retval orErrorInvalidValue   `value` is NULL, or `attribute` is unknown
+ * @retval orErrorInvalidDevice  `device` is out of range
+ *
+ * Threads: any. Blocks: never. CUDA twin: cudaDeviceGetAttribute.
+ */
+OPENREG_EXPORT orError_t
+orDeviceGetAttribute(int* value, orDeviceAttr attribute, int device);
+
+/**
+ * Tell whether kernels of `device` can be allowed to use memory of `peer`:
+ * true for any two different devices.
+ *
+ * @param[out] canAccess  1 or 0
+ * @param[in]  device     index in [0, count)
+ * @param[in]  peer       index in [0, count)
+ *
+ * @retval orSuccess             `canAccess` is set
+ * @retval orErrorInvalidValue   `canAccess` is NULL
+ * @retval orErrorInvalidDevice  `device` or `peer` is out of range
+ *
+ * Threads: any. Blocks: never. CUDA twin: cudaDeviceCanAccessPeer.
+ */
+OPENREG_EXPORT orError_t
+orDeviceCanAccessPeer(int* canAccess, int device, int peer);
+
+/**
+ * Let kernels of the current device use memory of `peer`: orKernelPointer()
+ * then translates its addresses for them. Copies between devices need no such
+ * permission.
+ *
+ * @param[in] peer   index in [0, count), not the current device
+ * @param[in] flags  0
+ *
+ * @retval orSuccess                        access is enabled
+ * @retval orErrorInvalidValue              `flags` is not 0
+ * @retval orErrorInvalidDevice             `peer` is out of range
+ * @retval orErrorPeerAccessUnsupported     `peer` is the current device
+ * @retval orErrorPeerAccessAlreadyEnabled  access was enabled before
+ *
+ * Threads: any. Blocks: never. CUDA twin: cudaDeviceEnablePeerAccess.
+ */
+OPENREG_EXPORT orError_t orDeviceEnablePeerAccess(int peer, unsigned int flags);
+
+/**
+ * Take back what orDeviceEnablePeerAccess() allowed.
+ *
+ * @param[in] peer  index in [0, count)
+ *
+ * @retval orSuccess                    access is disabled
+ * @retval orErrorInvalidDevice         `peer` is out of range
+ * @retval orErrorPeerAccessNotEnabled  access was not enabled
+ *
+ * Threads: any. Blocks: never. CUDA twin: cudaDeviceDisablePeerAccess.
+ */
+OPENREG_EXPORT orError_t orDeviceDisablePeerAccess(int peer);
+
+#endif /* OPENREG_DEVICE_H_ */

@@ -1,0 +1,140 @@
+/** Launches: code that runs on the device, in stream order. */
+#ifndef OPENREG_LAUNCH_H_
+#define OPENREG_LAUNCH_H_
+
+#include "stream.h"
+
+enum {
+  orLaunchDefault = 0,
+  /** The work is short, bounded and waits for nothing: on an idle stream it may
+   *  run on the calling thread before the launch returns. */
+  orLaunchSmall = 1
+};
+
+/** How to launch; every field may be zero. */
+typedef struct orLaunchConfig {
+  const char* name; /* for records and messages; a literal, never freed */
+  unsigned int flags; /* orLaunchDefault or orLaunchSmall */
+} orLaunchConfig;
+
+/** How the library handles callables of one type; openreg.inl makes one for
+ *  every C++ type that is launched. */
+typedef struct orCallableType {
+  size_t size; /* at most OPENREG_CALLABLE_BYTES, of pointer alignment */
+  void (*run)(void* callable);
+  void (*move)(void* to, void* from); /* NULL: copy the bytes */
+  void (*destroy)(void* callable); /* NULL: nothing to do */
+} orCallableType;
+
+/** Room for a callable inside a queue slot. */
+#define OPENREG_CALLABLE_BYTES 64
+
+/**
+ * Queue a callable. C++ code calls orLaunchKernel() or orLaunchKernelEx() of
+ * openreg.inl instead, which fill in the type.
+ *
+ * The callable runs once, on the device's executor, after the work before it. An
+ * exception that leaves it breaks the device with orErrorLaunchFailure and the
+ * exception's text; a touch of protected device memory breaks it with
+ * orErrorIllegalAddress, and the callable is then abandoned where it stands. On a
+ * broken device queued callables are destroyed without being run.
+ *
+ * @param[in] stream    stream to run in, not NULL
+ * @param[in] type      how to handle `callable`
+ * @param[in] callable  moved from, if the call succeeds
+ * @param[in] config    name and flags; NULL for none
+ *
+ * @retval orSuccess             the callable is queued, or has run already
+ * @retval orErrorInvalidHandle  `stream` is NULL or destroyed
+ * @retval orErrorInvalidValue   `type`, its `run` or `callable` is NULL, its
+ *                               size is too large, or `config` has unknown
+ *                               flags
+ * @retval orErrorNotPermitted   called from a kernel or a host function of this
+ *                               very stream while its queue is full
+ * @retval orErrorTimeout        the queue stayed full for OPENREG_WAIT_TIMEOUT
+ * @retval the device's error    a kernel failed; with
+ *                               OPENREG_LAUNCH_BLOCKING=1 perhaps this one
+ *
+ * Threads: any. Blocks: while the queue is full. CUDA twin: cudaLaunchKernel.
+ */
+OPENREG_EXPORT orError_t orLaunchCallable(
+    orStream_t stream,
+    const orCallableType* type,
+    void* callable,
+    const orLaunchConfig* config);
+
+/**
+ * Queue a call of a C function on a copy of its arguments.
+ *
+ * @param[in] stream  stream to run in, not NULL
+ * @param[in] fn      gets a pointer to the copy, aligned as malloc() aligns
+ * @param[in] args    bytes to copy; may be NULL if `bytes` is 0
+ * @param[in] bytes   how many
+ *
+ * @retval orSuccess                the call is queued
+ * @retval orErrorInvalidHandle     `stream` is NULL or destroyed
+ * @retval orErrorInvalidValue      `fn` is NULL, or `args` is NULL and `bytes`
+ *                                  is not 0
+ * @retval orErrorMemoryAllocation  no host memory for the copy
+ * @retval orErrorNotPermitted      as for orLaunchCallable()
+ * @retval orErrorTimeout           as for orLaunchCallable()
+ * @retval the device's error       as for orLaunchCallable()
+ *
+ * Threads: any. Blocks: while the queue is full. CUDA twin: cudaLaunchKernelC.
+ */
+OPENREG_EXPORT orError_t orLaunchKernelC(
+    orStream_t stream,
+    void (*fn)(void* args),
+    const void* args,
+    size_t bytes);
+
+/**
+ * Queue a call of a function of the host, to be told that the work before it is
+ * done. It must not wait for device work.
+ *
+ * @param[in] stream    stream to run in, not NULL
+ * @param[in] fn        called with `userData`
+ * @param[in] userData  anything
+ *
+ * @retval orSuccess             the call is queued
+ * @retval orErrorInvalidHandle  `stream` is NULL or destroyed
+ * @retval orErrorInvalidValue   `fn` is NULL
+ * @retval orErrorNotPermitted   as for orLaunchCallable()
+ * @retval orErrorTimeout        as for orLaunchCallable()
+ * @retval the device's error    as for orLaunchCallable()
+ *
+ * Threads: any. Blocks: while the queue is full. CUDA twin: cudaLaunchHostFunc.
+ */
+OPENREG_EXPORT orError_t
+orLaunchHostFunc(orStream_t stream, void (*fn)(void*), void* userData);
+
+/**
+ * Translate a device address to the address at which kernels find the bytes.
+ * Inside a kernel the address must belong to the kernel's device or to one it
+ * has peer access to; elsewhere the current device counts.
+ *
+ * @param[in] pointer  a device address
+ * @return the kernel address, or NULL with the thread's last error set to
+ *         orErrorInvalidDevicePointer (`pointer` is not in device memory) or
+ *         orErrorPeerAccessNotEnabled (it is another device's)
+ *
+ * Threads: any. Blocks: never. CUDA twin: none.
+ */
+OPENREG_EXPORT void* orKernelPointer(const void* pointer);
+
+/**
+ * Report from inside a kernel that it failed. The device breaks as if the kernel
+ * had thrown, with this code and sentence, once the kernel returns.
+ *
+ * @param[in] error    the code, for instance orErrorAssert
+ * @param[in] message  copied; NULL for none
+ *
+ * @retval orSuccess            the running kernel is marked as failed
+ * @retval orErrorInvalidValue  `error` is orSuccess or outside the enumeration
+ * @retval orErrorNotPermitted  the calling thread runs no kernel
+ *
+ * Threads: those that run a kernel. Blocks: never. CUDA twin: assert().
+ */
+OPENREG_EXPORT orError_t orKernelFail(orError_t error, const char* message);
+
+#endif /* OPENREG_LAUNCH_H_ */

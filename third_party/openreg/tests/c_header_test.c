@@ -1,0 +1,84 @@
+/* The headers are plain C11: this program is compiled as such and runs a kernel
+ * from C. */
+#include "openreg.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT 1000
+
+#define CHECK(condition)                   \
+  do {                                     \
+    if (!(condition)) {                    \
+      fprintf(                             \
+          stderr,                          \
+          "line %d: %s; last error: %s\n", \
+          __LINE__,                        \
+          #condition,                      \
+          orGetLastErrorDetail());         \
+      return 1;                            \
+    }                                      \
+  } while (0)
+
+typedef struct ScaleArgs {
+  float* data; /* where kernels find it */
+  size_t count;
+  float factor;
+} ScaleArgs;
+
+static void scale(void* args) {
+  const ScaleArgs* scaling = (const ScaleArgs*)args;
+  for (size_t i = 0; i < scaling->count; ++i) {
+    scaling->data[i] *= scaling->factor;
+  }
+}
+
+static int runKernel(orStream_t stream, orEvent_t done) {
+  float host[COUNT];
+  for (size_t i = 0; i < COUNT; ++i) {
+    host[i] = (float)i;
+  }
+
+  void* device = NULL;
+  CHECK(orMalloc(&device, sizeof host) == orSuccess);
+  CHECK(
+      orMemcpyAsync(device, host, sizeof host, orMemcpyHostToDevice, stream) ==
+      orSuccess);
+
+  ScaleArgs args = {(float*)orKernelPointer(device), COUNT, 3.0f};
+  CHECK(args.data != NULL);
+  CHECK(orLaunchKernelC(stream, scale, &args, sizeof args) == orSuccess);
+  memset(&args, 0, sizeof args); /* the launch has its own copy */
+  CHECK(orEventRecord(done, stream) == orSuccess);
+  CHECK(orEventSynchronize(done) == orSuccess);
+
+  CHECK(orMemcpy(host, device, sizeof host, orMemcpyDeviceToHost) == orSuccess);
+  for (size_t i = 0; i < COUNT; ++i) {
+    CHECK(host[i] == 3.0f * (float)i);
+  }
+  CHECK(orFree(device) == orSuccess);
+  return 0;
+}
+
+int main(void) {
+  int count = 0;
+  CHECK(orGetDeviceCount(&count) == orSuccess);
+  CHECK(count > 0);
+  orDeviceProp properties;
+  CHECK(orGetDeviceProperties(&properties, 0) == orSuccess);
+  CHECK(properties.name[0] != '\0');
+
+  orStream_t stream = NULL;
+  orEvent_t done = NULL;
+  CHECK(orStreamCreateWithFlags(&stream, orStreamNonBlocking) == orSuccess);
+  CHECK(orEventCreateWithFlags(&done, orEventDisableTiming) == orSuccess);
+  const int failed = runKernel(stream, done);
+  CHECK(orEventDestroy(done) == orSuccess);
+  CHECK(orStreamDestroy(stream) == orSuccess);
+
+  CHECK(orStreamSynchronize(NULL) == orErrorInvalidHandle);
+  CHECK(orGetLastError() == orErrorInvalidHandle);
+  /* Only C can make this value without undefined behaviour. */
+  CHECK(strcmp(orGetErrorName((orError_t)-1), "unrecognized error code") == 0);
+  return failed;
+}
