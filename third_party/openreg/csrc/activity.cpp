@@ -4,6 +4,7 @@
 #include "os.h"
 #include "runtime.h"
 
+#include <condition_variable>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -50,46 +51,47 @@ class Buffer {
     if (!enabled(record.kind)) {
       return;
     }
-    if (records_.size() >= capacity_ && !callback_) {
+    // Nobody waits for a running callback here: it may be waiting for us.
+    const bool deliverable = callback_ && !busy_;
+    if (records_.size() >= capacity_ && !deliverable) {
       ++dropped_;
       return;
     }
     records_.push_back(record);
-    if (records_.size() >= capacity_ && callback_) {
-      const auto full = std::exchange(records_, {});
-      const auto callback = callback_;
-      void* const userData = userData_;
-      lock.unlock();
-      deliver(full, callback, userData);
+    while (deliverable && records_.size() >= capacity_) {
+      deliver(lock, callback_, userData_);
     }
   }
 
   void flush(orActivityCallback callback, void* userData, size_t* dropped) {
     std::unique_lock lock(mutex_);
-    const auto records = std::exchange(records_, {});
-    const size_t lost = std::exchange(dropped_, 0);
-    lock.unlock();
+    idle_.wait(lock, [this] { return !busy_; });
     if (dropped) {
-      *dropped = lost;
+      *dropped = dropped_;
     }
-    if (!records.empty()) {
-      deliver(records, callback, userData);
+    dropped_ = 0;
+    if (!records_.empty()) {
+      deliver(lock, callback, userData);
     }
   }
 
  private:
   void deliver(
-      const std::vector<orActivityRecord>& records,
+      std::unique_lock<std::mutex>& lock,
       orActivityCallback callback,
       void* userData) {
-    std::lock_guard oneAtATime(deliveryMutex_);
-    delivering = true;
+    const auto records = std::exchange(records_, {});
+    busy_ = delivering = true;
+    lock.unlock();
     callback(records.data(), records.size(), userData);
-    delivering = false;
+    lock.lock();
+    busy_ = delivering = false;
+    idle_.notify_all();
   }
 
   std::mutex mutex_;
-  std::mutex deliveryMutex_;
+  std::condition_variable idle_;
+  bool busy_ = false; // whether a callback runs
   std::vector<orActivityRecord> records_;
   size_t capacity_ = 0;
   size_t dropped_ = 0;
@@ -186,6 +188,11 @@ orError_t orActivityFlush(
   return api("orActivityFlush", [&](Runtime&) {
     if (!callback) {
       return fail(orErrorInvalidValue, "callback must not be NULL");
+    }
+    if (delivering) {
+      return fail(
+          orErrorNotPermitted,
+          "a callback that receives records may not ask for more");
     }
     buffer().flush(callback, userData, dropped);
     return orSuccess;

@@ -26,13 +26,13 @@ uint64_t Adversary::nextOrder() {
   return submitted_++;
 }
 
-void Adversary::force(Stream& stream, uint64_t finished) {
+void Adversary::force(const Targets& targets) {
   std::lock_guard lock(mutex_);
-  Lane& lane = lanes_[&stream];
-  if (lane.forced < finished) {
-    lane.forced = finished;
-    changed_.notify_all();
+  for (const auto& [stream, finished] : targets) {
+    Lane& lane = lanes_[stream];
+    lane.forced = std::max(lane.forced, finished);
   }
+  changed_.notify_all();
 }
 
 void Adversary::awaitTurn(Stream& stream, uint64_t ticket, const Slot& slot) {

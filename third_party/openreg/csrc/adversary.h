@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace openreg {
 
@@ -27,8 +29,10 @@ class Adversary {
   /// Number for the next task, in the order of submission.
   uint64_t nextOrder();
 
-  /// Lets a stream run until `finished` tasks are done.
-  void force(Stream& stream, uint64_t finished);
+  /// Lets streams run until so many of their tasks are done. Of streams forced
+  /// together none is ahead.
+  using Targets = std::vector<std::pair<Stream*, uint64_t>>;
+  void force(const Targets& targets);
 
   /// The worker's turn: returns when the task may run. A wait for another
   /// stream is held back like any task, but takes no turn.

@@ -170,8 +170,8 @@ orError_t submitAsync(
   if (!toPageable && !fromPageable) {
     return submitCallable(stream, work, RunCopy{copy});
   }
-  const bool atOnce =
-      runtime().config.schedule == Schedule::Auto && stream.idle();
+  const bool atOnce = runtime().config.schedule == Schedule::Auto &&
+      !runningStream() && stream.idle();
   if (toPageable || !mayStage || bytes > kStagedBytes || atOnce) {
     return submitAndWait(stream, work, RunCopy{copy});
   }

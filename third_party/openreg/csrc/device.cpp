@@ -1,5 +1,6 @@
 #include "device.h"
 
+#include "adversary.h"
 #include "os.h"
 #include "runtime.h"
 
@@ -57,21 +58,25 @@ orError_t Device::reportFailure() {
 bool Device::idle() {
   bool idle = true;
   runtime_.streams.forEach([&](Stream& stream) {
-    idle = idle && (stream.deviceOrNull() != this || stream.idle());
+    idle = idle &&
+        (stream.deviceOrNull() != this ||
+         stream.reachedQuietly(stream.submitted()));
   });
   return idle;
 }
 
 orError_t Device::waitForAll() {
-  // The work of all streams is noted first, so that the adversarial schedule
-  // may choose among all of it.
-  orError_t status = orSuccess;
-  std::vector<std::pair<Stream*, uint64_t>> pending;
+  Adversary::Targets pending;
   runtime_.streams.forEach([&](Stream& stream) {
-    if (stream.deviceOrNull() == this && !stream.idle()) {
-      pending.emplace_back(&stream, stream.submitted());
+    const uint64_t submitted = stream.submitted();
+    if (stream.deviceOrNull() == this && !stream.reachedQuietly(submitted)) {
+      pending.emplace_back(&stream, submitted);
     }
   });
+  if (runtime_.adversary) {
+    runtime_.adversary->force(pending);
+  }
+  orError_t status = orSuccess;
   for (const auto& [stream, finished] : pending) {
     if (status == orSuccess) {
       status = stream->wait(finished);

@@ -83,8 +83,10 @@ orError_t timeOf(const Event& event, const char* which, uint64_t* time) {
 
 } // namespace
 
-orError_t orEventCreateWithFlags(orEvent_t* event, unsigned int flags) {
-  return api("orEventCreateWithFlags", [&](Runtime& runtime) {
+namespace {
+
+orError_t createEvent(const char* name, orEvent_t* event, unsigned int flags) {
+  return api(name, [&](Runtime& runtime) {
     if (!event) {
       return fail(orErrorInvalidValue, "event must not be NULL");
     }
@@ -111,8 +113,14 @@ orError_t orEventCreateWithFlags(orEvent_t* event, unsigned int flags) {
   });
 }
 
+} // namespace
+
+orError_t orEventCreateWithFlags(orEvent_t* event, unsigned int flags) {
+  return createEvent("orEventCreateWithFlags", event, flags);
+}
+
 orError_t orEventCreate(orEvent_t* event) {
-  return orEventCreateWithFlags(event, orEventEnableTiming);
+  return createEvent("orEventCreate", event, orEventEnableTiming);
 }
 
 orError_t orEventDestroy(orEvent_t event) {

@@ -86,8 +86,11 @@ orError_t orMallocHost(void** pointer, size_t size) {
     if (size == 0) {
       return fail(orErrorInvalidValue, "size must be at least 1, but is 0");
     }
-    void* memory = nullptr;
-    if (posix_memalign(&memory, os::pageSize(), size) != 0) {
+    const size_t page = os::pageSize();
+    void* memory = size <= SIZE_MAX - page
+        ? std::aligned_alloc(page, (size + page - 1) / page * page)
+        : nullptr;
+    if (!memory) {
       return fail(
           orErrorMemoryAllocation,
           "the host cannot allocate %zu bytes of pinned memory",

@@ -78,8 +78,12 @@ void DeviceMemory::map() {
   char* const device = addresses_.deviceAddress(device_);
   void* const kernel = addresses_.kernelAddress(device);
   const int memory = os::createSparseMemory("openreg device memory", bytes);
-  if (memory < 0 || !os::mapMemory(memory, device, bytes, os::Access::None) ||
+  if (memory < 0) {
+    throw std::bad_alloc();
+  }
+  if (!os::mapMemory(memory, device, bytes, os::Access::None) ||
       !os::mapMemory(memory, kernel, bytes, os::Access::ReadWrite)) {
+    os::closeSparseMemory(memory);
     throw std::bad_alloc();
   }
   memory_ = memory;

@@ -42,6 +42,10 @@ int createSparseMemory(const char* name, size_t bytes) {
   return memory;
 }
 
+void closeSparseMemory(int memory) {
+  close(memory);
+}
+
 namespace {
 
 int protection(Access access) {
@@ -212,6 +216,8 @@ void onFork(void (*handler)()) {
 
 namespace {
 
+constexpr int kFaultSignals[] = {SIGSEGV, SIGBUS};
+
 struct Guard {
   bool (*survives)(void*, uintptr_t);
   void* context;
@@ -240,13 +246,22 @@ void handleFault(int signal, siginfo_t* info, void* context) {
   }
 }
 
+// A handler that leaves by a jump leaves its signal blocked.
+void unblockFaults() {
+  sigset_t faults;
+  sigemptyset(&faults);
+  for (int signal : kFaultSignals) {
+    sigaddset(&faults, signal);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+}
+
 bool installFaultHandler() {
   struct sigaction action {};
   action.sa_sigaction = handleFault;
-  // SA_NODEFER: the handler leaves by a jump, which would keep it blocked.
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  for (int signal : {SIGSEGV, SIGBUS}) {
+  for (int signal : kFaultSignals) {
     sigaction(signal, &action, &previousActions[signal]);
   }
   return true;
@@ -267,6 +282,7 @@ bool runGuarded(
   Guard* const outer = activeGuard;
   if (sigsetjmp(guard.resume, 0) != 0) {
     activeGuard = outer;
+    unblockFaults();
     *fault = guard.address;
     return false;
   }

@@ -19,6 +19,7 @@ void* reserve(size_t bytes);
 /// Memory that can be mapped at several addresses and takes up only the pages
 /// that were touched. Returns a file descriptor, or -1.
 int createSparseMemory(const char* name, size_t bytes);
+void closeSparseMemory(int memory);
 
 enum class Access { None, ReadWrite };
 

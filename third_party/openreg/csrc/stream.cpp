@@ -44,7 +44,7 @@ bool Stream::reached(uint64_t finished) {
     return true;
   }
   if (Adversary* adversary = runtime().adversary.get()) {
-    adversary->force(*this, finished);
+    adversary->force({{this, finished}});
   }
   return false;
 }
@@ -152,11 +152,14 @@ orError_t orDeviceGetDefaultStream(orStream_t* stream, int device) {
   });
 }
 
-orError_t orStreamCreateWithPriority(
+namespace {
+
+orError_t createStream(
+    const char* name,
     orStream_t* stream,
     unsigned int flags,
     int priority) {
-  return api("orStreamCreateWithPriority", [&](Runtime& runtime) {
+  return api(name, [&](Runtime& runtime) {
     if (!stream) {
       return fail(orErrorInvalidValue, "stream must not be NULL");
     }
@@ -184,12 +187,21 @@ orError_t orStreamCreateWithPriority(
   });
 }
 
+} // namespace
+
+orError_t orStreamCreateWithPriority(
+    orStream_t* stream,
+    unsigned int flags,
+    int priority) {
+  return createStream("orStreamCreateWithPriority", stream, flags, priority);
+}
+
 orError_t orStreamCreateWithFlags(orStream_t* stream, unsigned int flags) {
-  return orStreamCreateWithPriority(stream, flags, 0);
+  return createStream("orStreamCreateWithFlags", stream, flags, 0);
 }
 
 orError_t orStreamCreate(orStream_t* stream) {
-  return orStreamCreateWithPriority(stream, orStreamDefault, 0);
+  return createStream("orStreamCreate", stream, orStreamDefault, 0);
 }
 
 orError_t orStreamDestroy(orStream_t stream) {
@@ -214,7 +226,12 @@ orError_t orStreamQuery(orStream_t stream) {
     if (const orError_t status = found.device().check(); status != orSuccess) {
       return status;
     }
-    return found.idle()
+    uint64_t finished = 0;
+    if (const orError_t status = pointAfterAll(found, &finished);
+        status != orSuccess) {
+      return status;
+    }
+    return found.reached(finished)
         ? found.device().checkAfterWait()
         : fail(orErrorNotReady, "stream %llu has unfinished work", found.id());
   });
@@ -223,8 +240,12 @@ orError_t orStreamQuery(orStream_t stream) {
 orError_t orStreamSynchronize(orStream_t stream) {
   return streamApi("orStreamSynchronize", stream, [](Stream& found) {
     orError_t status = checkMayBlock();
+    uint64_t finished = 0;
     if (status == orSuccess) {
-      status = found.wait(found.submitted());
+      status = pointAfterAll(found, &finished);
+    }
+    if (status == orSuccess) {
+      status = found.wait(finished);
     }
     return status == orSuccess ? found.device().checkAfterWait() : status;
   });

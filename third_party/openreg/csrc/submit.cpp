@@ -89,7 +89,8 @@ orError_t submit(Stream& stream, const Work& work, uint64_t* finished) {
   if (finished) {
     *finished = point;
   }
-  if (runtime().config.launchBlocking) {
+  // A task that launches cannot wait: the work may come after itself.
+  if (runtime().config.launchBlocking && !runningStream()) {
     status = stream.wait(point);
     return status == orSuccess ? device.checkAfterWait() : status;
   }

@@ -8,11 +8,11 @@
  * - Arguments are checked during the call. A call that fails changes nothing,
  *   sets the thread's last error, and leaves a sentence with the value and the
  *   bound for orGetLastErrorDetail().
- * - Besides the codes listed with it, any function that uses a device returns
+ * - Besides the codes listed with it, any function but those of error.h returns
  *   orErrorInvalidConfiguration  an OPENREG_* variable is malformed,
  *   orErrorInitializationError   the process was forked after first use,
- *   orErrorRuntimeUnloading      the process is exiting and the call needs a
- *                                worker thread,
+ *   orErrorRuntimeUnloading      the process is exiting, and the call launches
+ *                                work or waits for it,
  *   orErrorNoDevice              no device is visible,
  *   orErrorMemoryAllocation      the host is out of memory,
  *   and, where the list says "the device's error", the code of the kernel that

@@ -82,6 +82,22 @@ TEST(StreamOrderTest, TheDefaultStreamIgnoresNonBlockingStreamsAndDevices) {
   ASSERT_EQ(orStreamSynchronize(defaultStream()), orSuccess);
   EXPECT_TRUE(ran);
   EXPECT_EQ(orStreamQuery(independent), orErrorNotReady);
+  elsewhere.open();
+  EXPECT_EQ(orStreamSynchronize(defaultStream(1)), orSuccess);
+}
+
+TEST(StreamOrderTest, TheDefaultStreamIsBusyWhileABlockingStreamIs) {
+  Stream blocking(orStreamDefault);
+  int ran = 0;
+  Gate gate(blocking);
+  ASSERT_EQ(orLaunchKernel(blocking, [&ran] { ++ran; }), orSuccess);
+  expectStaysBusy(defaultStream());
+  EXPECT_EQ(orStreamQuery(defaultStream(1)), orSuccess);
+  EXPECT_TRUE(waitsForGate(gate, [] {
+    EXPECT_EQ(orStreamSynchronize(defaultStream()), orSuccess);
+  }));
+  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(orStreamQuery(defaultStream()), orSuccess);
 }
 
 TEST(StreamOrderTest, BlockingStreamsDoNotWaitForOneAnother) {

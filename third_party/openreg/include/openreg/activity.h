@@ -38,8 +38,9 @@ typedef void (*orActivityCallback)(
 
 /**
  * Start to collect records, in a buffer of fixed size. With a callback the
- * thread that fills the buffer delivers it and collecting goes on; without, the
- * buffer keeps the first `capacity` records and counts the rest as dropped.
+ * thread that fills the buffer delivers it and collecting goes on in a fresh one.
+ * What arrives while a buffer is full and cannot be delivered, because there is
+ * no callback or because it still runs, is counted as dropped.
  *
  * @param[in] kinds     sum of orActivityKind
  * @param[in] capacity  records in the buffer
@@ -82,6 +83,7 @@ OPENREG_EXPORT orError_t orActivityDisableTracing(void);
  *
  * @retval orSuccess            everything was delivered
  * @retval orErrorInvalidValue  `callback` is NULL
+ * @retval orErrorNotPermitted  called from a callback that receives records
  *
  * Threads: any. Blocks: while another delivery runs. CUDA twin:
  * cuptiActivityFlushAll.

@@ -105,7 +105,8 @@ OPENREG_EXPORT orError_t orStreamCreateWithPriority(
 OPENREG_EXPORT orError_t orStreamDestroy(orStream_t stream);
 
 /**
- * Ask whether all work queued in a stream has finished.
+ * Ask whether all work queued in a stream has finished. For a default stream
+ * that includes the work of the streams that are not orStreamNonBlocking.
  *
  * @param[in] stream  the stream
  *
@@ -119,7 +120,9 @@ OPENREG_EXPORT orError_t orStreamDestroy(orStream_t stream);
 OPENREG_EXPORT orError_t orStreamQuery(orStream_t stream);
 
 /**
- * Wait until all work queued in a stream so far has finished.
+ * Wait until all work queued in a stream so far has finished. For a default
+ * stream that includes the work of the streams that are not
+ * orStreamNonBlocking.
  *
  * @param[in] stream  the stream
  *
