@@ -13,11 +13,12 @@ namespace openreg {
 
 /// Objects of type T, named by handles of pointer type H. A handle holds the
 /// object's place, its generation, which is odd while the object is open, and a
-/// mark that tells the handles of one table from those of another.
+/// mark that tells the handles of one table from those of another. At most
+/// `capacity` objects are open at a time.
 ///
 /// T has reusable(): whether a closed object may be opened again. Looking up takes
 /// no lock; an object that is closed meanwhile stays valid memory.
-template <class T, class H, uint32_t mark>
+template <class T, class H, uint32_t mark, uint32_t capacity>
 class HandleTable {
  public:
   /// The open object that `handle` names, or nullptr.
@@ -92,8 +93,8 @@ class HandleTable {
     T object;
   };
   static constexpr uint32_t kChunk = 64;
-  static constexpr uint32_t kMaxChunks = 1 << 14; // a million objects
-  static constexpr uint32_t kMark = mark * kChunk * kMaxChunks;
+  static constexpr uint32_t kMark = mark << 24;
+  static_assert(capacity % kChunk == 0 && capacity <= 1 << 24);
 
   // Beyond all places, if the mark is another table's.
   static uint32_t placeOf(H handle) {
@@ -114,7 +115,7 @@ class HandleTable {
       }
     }
     const uint32_t place = size_.load();
-    if (place == kChunk * kMaxChunks) {
+    if (place == capacity) {
       return -1;
     }
     if (place % kChunk == 0) {
@@ -135,7 +136,7 @@ class HandleTable {
 
   std::mutex mutex_;
   std::atomic<uint32_t> size_{0};
-  std::array<std::atomic<Entry*>, kMaxChunks> chunks_{};
+  std::array<std::atomic<Entry*>, capacity / kChunk> chunks_{};
   std::vector<std::unique_ptr<Entry[]>> owned_;
   std::vector<uint32_t> closed_;
 };

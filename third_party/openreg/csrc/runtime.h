@@ -30,8 +30,8 @@ struct Runtime {
   std::vector<std::unique_ptr<Device>> devices;
   AddressSpace addresses;
   HostMemory hostMemory;
-  HandleTable<Stream, orStream_t, 1> streams;
-  HandleTable<Event, orEvent_t, 2> events;
+  HandleTable<Stream, orStream_t, 1, 1 << 16> streams;
+  HandleTable<Event, orEvent_t, 2, 1 << 20> events;
   const std::unique_ptr<Adversary> adversary; // nullptr: another schedule
 
   /// The calling thread's current device.

@@ -128,6 +128,21 @@ TEST(NotPermittedTest, QueueingInsideAKernelSucceedsWhileThereIsRoom) {
   EXPECT_EQ(buffers.pinned[1], 0) << "the last copy came after the kernel";
 }
 
+TEST(NotPermittedTest, ASmallPageableCopyInsideAKernelIsTakenAlong) {
+  Buffers buffers;
+  Stream idle;
+  const Call write = [&] {
+    return orMemcpyAsync(
+        buffers.array.data(),
+        buffers.host.data(),
+        kBytes,
+        orMemcpyHostToDevice,
+        idle);
+  };
+  EXPECT_EQ(callIn(buffers.stream, true, {write}), Statuses(1, orSuccess));
+  EXPECT_EQ(buffers.array.read(), Bytes(kBytes, 1));
+}
+
 TEST(NotPermittedTest, QueueingInsideAKernelFailsOnceTheQueueIsFull) {
   Buffers buffers;
   std::vector<Call> fillers;

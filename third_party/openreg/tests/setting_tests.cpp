@@ -2,6 +2,8 @@
 // first use, so every test uses a process of its own.
 #include "support.h"
 
+#include <unistd.h>
+
 #include <thread>
 
 namespace openreg::testing {
@@ -105,6 +107,25 @@ TEST(LaunchBlockingTest, OneMakesEveryLaunchWait) {
       CHILD_REQUIRE(pinned[4095] == 'y');
     }
     return true;
+  };
+  EXPECT_CHILD_SUCCEEDS(body);
+}
+
+// It could only wait for itself to end.
+TEST(LaunchBlockingTest, AKernelThatLaunchesDoesNotWait) {
+  auto body = [] {
+    setenv("OPENREG_LAUNCH_BLOCKING", "1", 1);
+    alarm(60);
+    Stream stream;
+    orError_t inside = orErrorUnknown;
+    bool ran = false;
+    const auto launchMore = [&] {
+      inside = orLaunchKernel(stream, [&ran] { ran = true; });
+    };
+    CHILD_REQUIRE(orLaunchKernel(stream, launchMore) == orSuccess);
+    CHILD_REQUIRE(inside == orSuccess);
+    CHILD_REQUIRE(orStreamSynchronize(stream) == orSuccess);
+    return ran;
   };
   EXPECT_CHILD_SUCCEEDS(body);
 }

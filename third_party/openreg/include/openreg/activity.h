@@ -5,7 +5,7 @@
 #include "memory.h"
 
 /** Kinds of records; combine them to choose which to collect. */
-typedef enum orActivityKind {
+typedef enum orActivityKind OPENREG_INT {
   orActivityKernel = 1,
   orActivityMemcpy = 2,
   orActivityMemset = 4,

@@ -21,7 +21,7 @@ typedef struct orDeviceProp {
 } orDeviceProp;
 
 /** Properties that can be asked for one by one. */
-typedef enum orDeviceAttr {
+typedef enum orDeviceAttr OPENREG_INT {
   orDevAttrMaxThreadsPerBlock = 1,
   orDevAttrMaxSharedMemoryPerBlock = 8,
   orDevAttrWarpSize = 10,

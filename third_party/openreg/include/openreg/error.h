@@ -5,7 +5,7 @@
 #include "export.h"
 
 /** The numbers are those of CUDA's error of the same kind. */
-typedef enum orError_t {
+typedef enum orError_t OPENREG_INT {
   orSuccess = 0,
   orErrorInvalidValue = 1,
   orErrorMemoryAllocation = 2,

@@ -8,7 +8,7 @@
 
 #include "stream.h"
 
-typedef enum orMemcpyKind {
+typedef enum orMemcpyKind OPENREG_INT {
   orMemcpyHostToHost = 0,
   orMemcpyHostToDevice = 1,
   orMemcpyDeviceToHost = 2,
@@ -16,7 +16,7 @@ typedef enum orMemcpyKind {
   orMemcpyDefault = 4 /* inferred from the two pointers */
 } orMemcpyKind;
 
-typedef enum orMemoryType {
+typedef enum orMemoryType OPENREG_INT {
   orMemoryTypeUnmanaged = 0, /* host memory the library does not know */
   orMemoryTypeHost = 1, /* from orMallocHost() or registered */
   orMemoryTypeDevice = 2
