@@ -17,7 +17,7 @@ namespace {
 /// The task that a thread is running.
 struct RunningTask {
   Stream& stream;
-  const TaskInfo* info = nullptr;
+  const TaskInfo* info = nullptr; // nullptr: between two tasks
   const TaskTrace* trace = nullptr; // nullptr: it is not recorded
   uint64_t start = 0;
   orError_t error = orSuccess;
@@ -48,6 +48,9 @@ orActivityKind activityKind(TaskKind kind) {
 // Callables may fault for reasons of their own, which are none of ours unless
 // they touch device memory.
 bool survivesFault(const RunningTask& task, uintptr_t address) {
+  if (!task.info) {
+    return false;
+  }
   const TaskKind kind = task.info->kind;
   return kind == TaskKind::Copy || kind == TaskKind::Set ||
       runtime().addresses.overlaps(reinterpret_cast<void*>(address), 1);
@@ -130,7 +133,7 @@ Stream* runningStream() {
 }
 
 bool failRunningTask(orError_t error, std::string message) {
-  if (!runningTask) {
+  if (!runningTask || !runningTask->info) {
     return false;
   }
   if (runningTask->error == orSuccess) {
@@ -300,6 +303,7 @@ class Worker {
 
   void end() {
     settle(task_);
+    task_.info = nullptr;
     task_.trace = nullptr;
     if (slot_->type->destroy) {
       slot_->type->destroy(slot_->callable);
