@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <random>
 
@@ -78,6 +80,15 @@ TEST(ArenaTest, AReusedBlockIsNoLongerDirty) {
   EXPECT_EQ(arena.dirtyBytes(), 0u);
 }
 
+size_t largestGap(const std::map<size_t, size_t>& live, size_t space) {
+  size_t largest = 0, end = 0;
+  for (const auto& [offset, bytes] : live) {
+    largest = std::max(largest, offset - end);
+    end = offset + bytes;
+  }
+  return std::max(largest, space - end);
+}
+
 TEST(ArenaTest, RandomUseAgreesWithAModel) {
   constexpr size_t kSpace = 512;
   Arena arena(kSpace * kPage, kSpace / 2 * kPage);
@@ -89,8 +100,10 @@ TEST(ArenaTest, RandomUseAgreesWithAModel) {
       const size_t bytes = (1 + random() % 16) * kPage;
       const auto offset = arena.allocate(bytes);
       if (!offset) {
-        // Refusal is right only if capacity or address space binds.
-        ASSERT_GT(used + bytes + 16 * kPage * live.size() / 4, kPage * 128);
+        ASSERT_TRUE(
+            used + bytes > kSpace / 2 * kPage ||
+            largestGap(live, kSpace * kPage) < bytes)
+            << "refused without need";
         continue;
       }
       const auto next = live.upper_bound(*offset);
