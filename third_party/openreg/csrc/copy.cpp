@@ -132,7 +132,7 @@ const char* nameOf(orMemcpyKind kind) {
 Work workFor(const Copy& copy, orMemcpyKind kind, bool small) {
   return {
       .info = {.name = nameOf(kind), .kind = TaskKind::Copy, .copyKind = kind},
-      .small = small,
+      .where = small ? Where::Idle : Where::Queue,
       .bytes = copy.width * copy.height};
 }
 

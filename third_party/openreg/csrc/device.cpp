@@ -216,6 +216,20 @@ orError_t orDeviceGetAttribute(int* value, orDeviceAttr attribute, int device) {
   });
 }
 
+orError_t orDeviceIsActive(int* active, int device) {
+  return api("orDeviceIsActive", [&](Runtime& runtime) {
+    if (!active) {
+      return fail(orErrorInvalidValue, "active must not be NULL");
+    }
+    const Device* found = runtime.findDevice(device);
+    if (!found) {
+      return orErrorInvalidDevice;
+    }
+    *active = found->active.load(std::memory_order_relaxed);
+    return orSuccess;
+  });
+}
+
 orError_t orDeviceCanAccessPeer(int* canAccess, int device, int peer) {
   return api("orDeviceCanAccessPeer", [&](Runtime& runtime) {
     if (!canAccess) {

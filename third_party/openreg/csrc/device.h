@@ -40,6 +40,9 @@ class Device {
     return *defaultStream_;
   }
 
+  /// Whether the process has memory or a worker of the device.
+  std::atomic<bool> active{false};
+
   // --- errors of kernels ---
 
   /// Whether work is dropped because a kernel failed or the device is being

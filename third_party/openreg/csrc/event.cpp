@@ -30,7 +30,8 @@ orError_t Event::record(Stream& stream) {
     record.time = std::make_shared<std::atomic<uint64_t>>(0);
     status = submitCallable(
         stream,
-        {.info = {"record an event", TaskKind::Timestamp}, .small = true},
+        {.info = {"record an event", TaskKind::Timestamp},
+         .where = Where::Idle},
         [time = record.time] { time->store(os::now()); },
         &record.finished);
   } else if (status = stream.device().check(); status == orSuccess) {

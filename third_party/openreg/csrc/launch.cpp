@@ -52,11 +52,11 @@ orError_t orLaunchCallable(
           type->size);
     }
     const unsigned flags = config ? config->flags : 0;
-    if ((flags & ~unsigned{orLaunchSmall}) != 0) {
+    if (flags > orLaunchHere) {
       return fail(
           orErrorInvalidValue,
-          "config->flags must be orLaunchDefault (0) or orLaunchSmall (1), but "
-          "is %u",
+          "config->flags must be orLaunchDefault (0), orLaunchSmall (1) or "
+          "orLaunchHere (2), but is %u",
           flags);
     }
     return launchOn(
@@ -67,7 +67,7 @@ orError_t orLaunchCallable(
               TaskKind::Kernel},
          .type = type,
          .callable = callable,
-         .small = flags == orLaunchSmall});
+         .where = static_cast<Where>(flags)});
   });
 }
 

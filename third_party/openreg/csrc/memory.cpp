@@ -213,6 +213,7 @@ orError_t orMalloc(void** pointer, size_t size) {
       return status;
     }
     *pointer = device.memory().allocate(size);
+    device.active.store(true, std::memory_order_relaxed);
     if (!*pointer) {
       const size_t total = device.memory().capacity();
       return fail(

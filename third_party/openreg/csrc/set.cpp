@@ -24,7 +24,7 @@ struct RunSet {
 Work setWork(size_t count) {
   return {
       .info = {"Memset", TaskKind::Set},
-      .small = count <= kSmallTransfer,
+      .where = count <= kSmallTransfer ? Where::Idle : Where::Queue,
       .bytes = count};
 }
 

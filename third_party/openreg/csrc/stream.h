@@ -1,6 +1,7 @@
 // A stream: a ring of tasks, the thread that runs them, and who they belong to.
 #pragma once
 
+#include "openreg/launch.h"
 #include "openreg/stream.h"
 #include "ring.h"
 
@@ -12,12 +13,21 @@ namespace openreg {
 
 class Device;
 
+/// Where work runs. Idle: on the calling thread if the stream is idle and the
+/// schedule allows it, because the work is short, bounded and waits for nothing.
+/// Here: on the calling thread, once it is the work's turn.
+enum class Where : uint8_t {
+  Queue = orLaunchDefault,
+  Idle = orLaunchSmall,
+  Here = orLaunchHere
+};
+
 /// What submit() needs to know about a piece of work.
 struct Work {
   TaskInfo info;
   const orCallableType* type = nullptr;
   void* callable = nullptr; // moved from when the work is accepted
-  bool small = false; // short, bounded, waits for nothing
+  Where where = Where::Queue;
   size_t bytes = 0; // of copies and sets
 };
 
@@ -84,6 +94,8 @@ class Stream {
 
   /// Runs the work on the calling thread, if the stream is idle.
   bool tryRunInline(const Work& work, uint64_t* finished);
+  /// Waits until it is, and runs the work on the calling thread.
+  orError_t runHere(const Work& work, uint64_t* finished);
   orError_t enqueue(const Work& work, uint64_t* finished);
 
   /// The last tasks of the default stream that this one waits for already, and

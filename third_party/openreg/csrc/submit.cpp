@@ -63,7 +63,11 @@ orError_t runOrEnqueue(Stream& stream, const Work& work, uint64_t* finished) {
         "'%s' was launched while the process is exiting",
         work.info.name);
   }
-  if (work.small && runtime().config.schedule == Schedule::Auto &&
+  if (work.where == Where::Here) {
+    return stream.runHere(work, finished);
+  }
+  if (work.where == Where::Idle &&
+      runtime().config.schedule == Schedule::Auto &&
       stream.tryRunInline(work, finished)) {
     return orSuccess;
   }

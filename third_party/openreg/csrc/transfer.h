@@ -49,7 +49,7 @@ orError_t submitAndWait(Stream& stream, Work work, Callable callable) {
   if (status != orSuccess) {
     return status;
   }
-  work.small = true;
+  work.where = Where::Idle;
   uint64_t finished = 0;
   std::shared_ptr<std::atomic<bool>> taken;
   if (runtime().config.waitTimeout.count() == 0) {

@@ -185,6 +185,18 @@ bool Stream::tryRunInline(const Work& work, uint64_t* finished) {
   return true;
 }
 
+orError_t Stream::runHere(const Work& work, uint64_t* finished) {
+  orError_t status = checkMayBlock();
+  // Another thread's work may slip in between the wait and the claim.
+  while (status == orSuccess && !tryRunInline(work, finished)) {
+    status = wait(submitted());
+    if (status == orSuccess) {
+      status = device().check();
+    }
+  }
+  return status;
+}
+
 // --- queued -------------------------------------------------------------------
 
 orError_t Stream::enqueue(const Work& work, uint64_t* finished) {
@@ -332,6 +344,7 @@ orError_t Stream::start() {
     return orSuccess;
   }
   process::markUsed();
+  device().active.store(true, std::memory_order_relaxed);
   ring_.allocate();
   const auto entry = [](void* stream) {
     Worker(*static_cast<Stream*>(stream)).run();

@@ -72,6 +72,30 @@ TEST(DeviceChildTest, CountingReservesNoMemoryAndStartsNoThread) {
   EXPECT_CHILD_SUCCEEDS(body);
 }
 
+TEST(DeviceChildTest, IsActiveFromTheFirstAllocationOrTaskOn) {
+  auto body = [] {
+    const auto activity = [](int device) {
+      int active = -1;
+      return orDeviceIsActive(&active, device) == orSuccess ? active : -1;
+    };
+    CHILD_REQUIRE(activity(0) == 0 && activity(1) == 0);
+    void* memory = nullptr;
+    CHILD_REQUIRE(orMalloc(&memory, 1) == orSuccess);
+    CHILD_REQUIRE(activity(0) == 1 && activity(1) == 0);
+    CHILD_REQUIRE(orLaunchKernel(defaultStream(1), [] {}) == orSuccess);
+    CHILD_REQUIRE(activity(1) == 1);
+    return true;
+  };
+  EXPECT_CHILD_SUCCEEDS(body);
+}
+
+TEST_F(DeviceTest, AskingWhetherADeviceIsActiveChecksItsArguments) {
+  int active = -1;
+  EXPECT_EQ(orDeviceIsActive(nullptr, 0), orErrorInvalidValue);
+  EXPECT_EQ(orDeviceIsActive(&active, 2), orErrorInvalidDevice);
+  EXPECT_EQ(active, -1);
+}
+
 TEST_F(DeviceTest, SettingADeviceMakesItCurrent) {
   ASSERT_EQ(orSetDevice(1), orSuccess);
   EXPECT_EQ(current(), 1);

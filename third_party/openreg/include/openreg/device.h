@@ -114,6 +114,21 @@ OPENREG_EXPORT orError_t
 orDeviceGetStreamPriorityRange(int* leastPriority, int* greatestPriority);
 
 /**
+ * Tell whether a device is in use by this process: memory of it was allocated or
+ * work was queued on it. Changes nothing about that.
+ *
+ * @param[out] active  1 if it is, else 0
+ * @param[in]  device  index of the device
+ *
+ * @retval orSuccess             `*active` is set
+ * @retval orErrorInvalidValue   `active` is NULL
+ * @retval orErrorInvalidDevice  there is no such device
+ *
+ * Threads: any. Blocks: never. CUDA twin: cuDevicePrimaryCtxGetState.
+ */
+OPENREG_EXPORT orError_t orDeviceIsActive(int* active, int device);
+
+/**
  * Describe a device.
  *
  * @param[out] properties  filled in

@@ -8,13 +8,17 @@ enum {
   orLaunchDefault = 0,
   /** The work is short, bounded and waits for nothing: on an idle stream it may
    *  run on the calling thread before the launch returns. */
-  orLaunchSmall = 1
+  orLaunchSmall = 1,
+  /** The launch waits until the work before it has finished, and runs the
+   *  callable on the calling thread before it returns. For work whose results
+   *  the host needs at once. */
+  orLaunchHere = 2
 };
 
 /** How to launch; every field may be zero. */
 typedef struct orLaunchConfig {
   const char* name; /* for records and messages; a literal, never freed */
-  unsigned int flags; /* orLaunchDefault or orLaunchSmall */
+  unsigned int flags; /* orLaunchDefault, orLaunchSmall or orLaunchHere */
 } orLaunchConfig;
 
 /** How the library handles callables of one type; openreg.inl makes one for
@@ -50,12 +54,15 @@ typedef struct orCallableType {
  *                               size is too large, or `config` has unknown
  *                               flags
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
- *                               very stream while its queue is full
- * @retval orErrorTimeout        the queue stayed full for OPENREG_WAIT_TIMEOUT
- * @retval the device's error    a kernel failed; with
- *                               OPENREG_LAUNCH_BLOCKING=1 perhaps this one
+ *                               very stream while its queue is full, or from any
+ *                               with orLaunchHere
+ * @retval orErrorTimeout        the queue stayed full, or with orLaunchHere busy,
+ *                               for OPENREG_WAIT_TIMEOUT
+ * @retval the device's error    a kernel failed; with OPENREG_LAUNCH_BLOCKING=1
+ *                               or orLaunchHere perhaps this one
  *
- * Threads: any. Blocks: while the queue is full. CUDA twin: cudaLaunchKernel.
+ * Threads: any. Blocks: while the queue is full; with orLaunchHere until the
+ * callable has run. CUDA twin: cudaLaunchKernel.
  */
 OPENREG_EXPORT orError_t orLaunchCallable(
     orStream_t stream,
