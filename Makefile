@@ -7,33 +7,56 @@ BIN := $(CURDIR)/$(VENV)/bin
 PYTHON ?= python3
 OPENREG := third_party/openreg
 JOBS ?= $(shell nproc)
+BUILD := build/python
+# `make WERROR=OFF` for a compiler that knows more warnings than ours.
+WERROR ?= ON
 export PATH := $(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
 
 .PHONY: demo
-demo: build-release ## build the library and run its example
+demo: build ## build everything and train on the device
+	@$(BIN)/python examples/quickstart.py
+
+.PHONY: demo-openreg
+demo-openreg: build-release ## the example of the device alone, without torch
 	@$(OPENREG)/build/release/example/openreg_example
 
+.PHONY: build
+build: $(BUILD)/installed ## build and install into .venv, from here (pip install -e .)
+	@cmake --build $(BUILD) --target _C -j $(JOBS)
+	@cmake --install $(BUILD) --prefix torch_openreg > /dev/null
+
 .PHONY: test
-test: lint test-openreg test-python ## all tests
+test: lint test-openreg test-cpp test-python ## all tests but those marked slow
+
+.PHONY: test-full
+test-full: lint test-openreg test-cpp build ## all tests, the slow ones too
+	$(BIN)/python -m pytest -m ""
 
 .PHONY: test-openreg
 test-openreg: gtest build-dev ## the device's own tests, under every schedule
 	cd $(OPENREG) && ctest --preset dev -j $(JOBS) --progress
 
+.PHONY: test-cpp
+test-cpp: gtest build ## the C++ tests of the integration
+	@cmake $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
+	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error --progress
+
 .PHONY: test-python
-test-python: $(VENV)/ready ## tests of the docs and the tree
-	$(BIN)/python -m pytest -q tests
+test-python: build ## the Python tests
+	$(BIN)/python -m pytest
 
 .PHONY: asan tsan
-asan tsan: gtest ## the device's tests under AddressSanitizer / ThreadSanitizer
+asan tsan: gtest ## what needs no torch under AddressSanitizer / ThreadSanitizer
 	@$(MAKE) --no-print-directory build-$@
 	cd $(OPENREG) && ctest --preset $@ -j $(JOBS) --progress
+	@cmake --preset $@ > /dev/null && cmake --build --preset $@ -j $(JOBS)
+	ctest --preset $@ -j $(JOBS) --progress
 
 .PHONY: soak
 soak: gtest build-dev build-asan build-tsan ## every test of the device twenty times in three builds
@@ -41,9 +64,10 @@ soak: gtest build-dev build-asan build-tsan ## every test of the device twenty t
 	  ctest --preset $$preset -j $(JOBS) --repeat until-fail:20 --progress; done
 
 .PHONY: bench
-bench: build-release ## what the device costs
+bench: build-release build ## what the device and the integration cost
 	@$(OPENREG)/build/release/benchmarks/openreg_launch_benchmark
 	@$(OPENREG)/build/release/benchmarks/openreg_runtime_benchmark
+	@for file in $(wildcard benchmarks/*.py); do $(BIN)/python $$file; done
 
 .PHONY: lint format
 CXX_FILES = $$(git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.inl' '*.c')
@@ -65,6 +89,15 @@ docs: $(VENV)/docs-ready ## build the guide to docs/_build/html
 .PHONY: build-%
 build-%: $(VENV)/ready
 	@cd $(OPENREG) && cmake --preset $* --log-level=STATUS > /dev/null && cmake --build --preset $* -j $(JOBS)
+
+# Once, and again when the packaging or torch itself changed; setup.py says what
+# is wrong with a torch of another version. `build` does the rest.
+$(BUILD)/installed: setup.py pyproject.toml torch_openreg/__init__.py $(VENV)/ready \
+    $(wildcard $(VENV)/lib/python3*/site-packages/torch/version.py)
+	CMAKE_ARGS="-DOPENREG_WARNINGS_AS_ERRORS=$(WERROR) $${CMAKE_ARGS:-}" MAX_JOBS=$(JOBS) \
+	  $(BIN)/python setup.py -q build_ext --inplace
+	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
 
 .PHONY: gtest
 gtest:

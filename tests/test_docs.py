@@ -13,6 +13,8 @@ OPENREG = ROOT / "third_party" / "openreg"
 INCLUDE = OPENREG / "include"
 CODE_SUFFIXES = {".c", ".cmake", ".cpp", ".h", ".inl", ".py", ".txt"}
 GENERATED = {".git", ".venv", "_build", "build", "dist"}
+# Copies that the build puts into the package.
+INSTALLED = [ROOT / "torch_openreg" / name for name in ("include", "lib", "share")]
 
 
 def pages():
@@ -24,7 +26,11 @@ def pages():
 def code_files():
     found = []
     for folder, inside, files in os.walk(ROOT):
-        inside[:] = sorted(set(inside) - GENERATED)
+        inside[:] = sorted(
+            name
+            for name in set(inside) - GENERATED
+            if Path(folder, name) not in INSTALLED
+        )
         found += (Path(folder, name) for name in sorted(files))
     return [
         path
