@@ -1,0 +1,351 @@
+#include "runtime/OpenRegDeviceAllocator.h"
+
+#include "runtime/OpenRegEvent.h"
+#include "runtime/OpenRegGuard.h"
+
+#include <array>
+#include <atomic>
+#include <utility>
+
+namespace c10::openreg {
+namespace {
+
+/// An openreg device as the pool sees it.
+class PoolDevice final : public BlockDevice {
+ public:
+  explicit PoolDevice(DeviceIndex index) : index_(index) {}
+
+  void* mapSegment(size_t bytes) override {
+    const OpenRegGuard guard(index_);
+    void* pointer = nullptr;
+    const orError_t status = orMalloc(&pointer, bytes);
+    if (status == orErrorMemoryAllocation) {
+      orGetLastError(); // the pool's caller makes an exception of it
+      return nullptr;
+    }
+    OPENREG_CHECK(status);
+    return pointer;
+  }
+  void unmapSegment(void* segment) override {
+    OPENREG_CHECK_WARN(orFree(segment));
+  }
+
+  // The stream may have been destroyed and the device may be broken: then there
+  // is nothing to wait for, and free() must not throw.
+  Event record(Stream stream) override {
+    int device = index_;
+    orStreamGetDevice(static_cast<orStream_t>(stream), &device);
+    const OpenRegGuard guard(static_cast<DeviceIndex>(device));
+    orEvent_t event = nullptr;
+    if (orEventCreateWithFlags(&event, orEventDisableTiming) == orSuccess &&
+        orEventRecord(event, static_cast<orStream_t>(stream)) == orSuccess) {
+      return event;
+    }
+    orGetLastError();
+    destroy(event);
+    return nullptr;
+  }
+  bool finished(Event event) override {
+    return queryHandle(static_cast<orEvent_t>(event));
+  }
+  void wait(Event event) override {
+    OPENREG_CHECK(orEventSynchronize(static_cast<orEvent_t>(event)));
+  }
+  void destroy(Event event) override {
+    if (event) {
+      OPENREG_CHECK_WARN(orEventDestroy(static_cast<orEvent_t>(event)));
+    }
+  }
+
+ private:
+  const DeviceIndex index_;
+};
+
+struct Memory {
+  explicit Memory(DeviceIndex index) : device(index), pool(device) {}
+
+  PoolDevice device;
+  BlockPool pool;
+};
+
+// Made on first use and never destroyed: tensors may outlive static destructors.
+std::array<std::atomic<Memory*>, kMaxDevices> memories{};
+
+Memory& makeMemory(DeviceIndex device) {
+  check_device_index(device);
+  Memory* before = nullptr;
+  auto made = std::make_unique<Memory>(device);
+  return memories[device].compare_exchange_strong(before, made.get())
+      ? *made.release()
+      : *before; // another thread was first
+}
+
+Memory& memoryOf(DeviceIndex device) {
+  Memory* memory = memories[device].load(std::memory_order_acquire);
+  return C10_LIKELY(memory != nullptr) ? *memory : makeMemory(device);
+}
+
+// docs:begin deleters
+// A DataPtr's context is the pointer itself, as raw_allocate() asks for. So that
+// no look-up is needed to find the device, each device has a deleter of its own.
+template <int device>
+void deletePointer(void* pointer) {
+  if (pointer && !memoryOf(device).pool.free(pointer)) {
+    TORCH_WARN("openreg:", device, " has no allocation at ", pointer);
+  }
+}
+
+template <int... devices>
+constexpr std::array<DeleterFnPtr, sizeof...(devices)> makeDeleters(
+    std::integer_sequence<int, devices...> /*unused*/) {
+  return {&deletePointer<devices>...};
+}
+constexpr auto kDeleters =
+    makeDeleters(std::make_integer_sequence<int, kMaxDevices>());
+// docs:end deleters
+
+DataPtr makeDataPtr(void* pointer, DeviceIndex device) {
+  return {
+      pointer,
+      pointer,
+      kDeleters[device],
+      Device(DeviceType::PrivateUse1, device)};
+}
+
+DeviceIndex deviceOfPointer(const void* pointer) {
+  orPointerAttributes attributes;
+  OPENREG_CHECK(orPointerGetAttributes(&attributes, pointer));
+  TORCH_CHECK(
+      attributes.type == orMemoryTypeDevice,
+      pointer,
+      " is not memory of an openreg device");
+  return static_cast<DeviceIndex>(attributes.device);
+}
+
+// Raw pointers do not tell their device.
+void deleteRawPointer(void* pointer) {
+  if (pointer) {
+    kDeleters[deviceOfPointer(pointer)](pointer);
+  }
+}
+
+[[noreturn]] void throwOutOfMemory(
+    size_t nbytes,
+    DeviceIndex device,
+    PoolStats stats,
+    std::pair<size_t, size_t> info) {
+  using CachingAllocator::format_size;
+  const auto allocated =
+      static_cast<uint64_t>(stats.allocatedBytes[PoolStats::All].current);
+  const auto reserved =
+      static_cast<uint64_t>(stats.reservedBytes[PoolStats::All].current);
+  TORCH_CHECK_WITH(
+      OutOfMemoryError,
+      false,
+      "OpenReg out of memory. Tried to allocate ",
+      format_size(nbytes),
+      ". GPU ",
+      static_cast<int>(device),
+      " has a total capacity of ",
+      format_size(info.second),
+      " of which ",
+      format_size(info.first),
+      " is free. Of the allocated memory ",
+      format_size(allocated),
+      " is allocated by PyTorch, and ",
+      format_size(reserved - allocated),
+      " is reserved by PyTorch but unallocated. The capacity is simulated: "
+      "OPENREG_DEVICE_MEMORY or OPENREG_DEVICE_PROFILE sets it.");
+}
+
+} // namespace
+
+// --- c10::Allocator -----------------------------------------------------------
+
+DataPtr OpenRegDeviceAllocator::allocate(size_t nbytes) {
+  return allocate(nbytes, getCurrentOpenRegStream());
+}
+
+DataPtr OpenRegDeviceAllocator::allocate(
+    size_t nbytes,
+    const OpenRegStream& stream) {
+  const DeviceIndex device = stream.device_index();
+  if (nbytes == 0) {
+    return makeDataPtr(nullptr, device);
+  }
+  BlockPool& pool = memoryOf(device).pool;
+  void* pointer = pool.allocate(nbytes, stream.stream());
+  if (C10_UNLIKELY(!pointer)) {
+    throwOutOfMemory(nbytes, device, pool.stats(), getMemoryInfo(device));
+  }
+  return makeDataPtr(pointer, device);
+}
+
+DataPtr OpenRegDeviceAllocator::tryAllocate(
+    size_t nbytes,
+    const OpenRegStream& stream) {
+  const DeviceIndex device = stream.device_index();
+  return makeDataPtr(
+      memoryOf(device).pool.tryAllocate(nbytes, stream.stream()), device);
+}
+
+DataPtr OpenRegDeviceAllocator::adopt(void* pointer, DeviceIndex device) {
+  return makeDataPtr(pointer, device);
+}
+
+DeleterFnPtr OpenRegDeviceAllocator::raw_deleter() const {
+  return &deleteRawPointer;
+}
+
+void OpenRegDeviceAllocator::copy_data(
+    void* dest,
+    const void* src,
+    size_t count) const {
+  if (count == 0) {
+    return;
+  }
+  OPENREG_CHECK(orMemcpyAsync(
+      dest,
+      src,
+      count,
+      orMemcpyDeviceToDevice,
+      getCurrentOpenRegStream(deviceOfPointer(dest))));
+}
+
+// --- c10::DeviceAllocator -----------------------------------------------------
+
+bool OpenRegDeviceAllocator::initialized() {
+  for (const auto& memory : memories) {
+    if (memory.load(std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void OpenRegDeviceAllocator::emptyCache(MempoolId_t pool) {
+  TORCH_CHECK(
+      pool.first == 0 && pool.second == 0,
+      "openreg has no memory pool (",
+      pool.first,
+      ", ",
+      pool.second,
+      ")");
+  for (const auto& memory : memories) {
+    if (Memory* used = memory.load(std::memory_order_acquire)) {
+      used->pool.emptyCache();
+    }
+  }
+}
+
+void OpenRegDeviceAllocator::recordStream(const DataPtr& data, Stream stream) {
+  if (!data.get()) {
+    return;
+  }
+  TORCH_CHECK(
+      data.device().type() == DeviceType::PrivateUse1,
+      "expected memory of an openreg device, but got memory of ",
+      data.device());
+  // Memory that came from elsewhere is not the pool's to reuse.
+  memoryOf(data.device().index())
+      .pool.recordStream(data.get_context(), OpenRegStream(stream).stream());
+}
+
+CachingDeviceAllocator::DeviceStats OpenRegDeviceAllocator::getDeviceStats(
+    DeviceIndex device) {
+  const PoolStats from = memoryOf(device).pool.stats();
+  CachingDeviceAllocator::DeviceStats to;
+  const auto copy = [](const PoolStats::Array& source,
+                       CachingAllocator::StatArray& target) {
+    for (size_t i = 0; i < source.size(); ++i) {
+      target[i].current = source[i].current;
+      target[i].peak = source[i].peak;
+      target[i].allocated = source[i].allocated;
+      target[i].freed = source[i].freed;
+    }
+  };
+  copy(from.allocation, to.allocation);
+  copy(from.segment, to.segment);
+  copy(from.active, to.active);
+  copy(from.inactiveSplit, to.inactive_split);
+  copy(from.allocatedBytes, to.allocated_bytes);
+  copy(from.reservedBytes, to.reserved_bytes);
+  copy(from.activeBytes, to.active_bytes);
+  copy(from.inactiveSplitBytes, to.inactive_split_bytes);
+  copy(from.requestedBytes, to.requested_bytes);
+  to.num_alloc_retries = from.retries;
+  to.num_ooms = from.outOfMemory;
+  to.num_device_alloc = from.maps;
+  to.num_device_free = from.unmaps;
+  to.max_split_size = -1; // no limit
+  return to;
+}
+
+void OpenRegDeviceAllocator::resetAccumulatedStats(DeviceIndex device) {
+  memoryOf(device).pool.resetAccumulatedStats();
+}
+
+void OpenRegDeviceAllocator::resetPeakStats(DeviceIndex device) {
+  memoryOf(device).pool.resetPeakStats();
+}
+
+std::pair<size_t, size_t> OpenRegDeviceAllocator::getMemoryInfo(
+    DeviceIndex device) {
+  const OpenRegGuard guard(device);
+  size_t free = 0, total = 0;
+  OPENREG_CHECK(orMemGetInfo(&free, &total));
+  return {free, total};
+}
+
+// --- addresses ----------------------------------------------------------------
+
+namespace {
+
+std::atomic<ptrdiff_t> kernelDistance{0}; // 0: not known yet
+
+ptrdiff_t findKernelDistance(const void* pointer) {
+  const OpenRegGuard guard(deviceOfPointer(pointer));
+  const void* found = orKernelPointer(pointer);
+  OPENREG_CHECK(found ? orSuccess : orPeekAtLastError());
+  const ptrdiff_t distance =
+      static_cast<const char*>(found) - static_cast<const char*>(pointer);
+  kernelDistance.store(distance, std::memory_order_relaxed);
+  return distance;
+}
+
+} // namespace
+
+void* kernelAddress(const void* pointer) {
+  if (!pointer) {
+    return nullptr;
+  }
+  ptrdiff_t distance = kernelDistance.load(std::memory_order_relaxed);
+  if (C10_UNLIKELY(distance == 0)) {
+    distance = findKernelDistance(pointer);
+  }
+  return const_cast<char*>(static_cast<const char*>(pointer)) + distance;
+}
+
+void* deviceAddress(const void* kernelPointer) {
+  return kernelPointer
+      ? const_cast<char*>(static_cast<const char*>(kernelPointer)) -
+          kernelDistance.load(std::memory_order_relaxed)
+      : nullptr;
+}
+
+OpenRegDeviceAllocator& getOpenRegDeviceAllocator() {
+  static auto* allocator = new OpenRegDeviceAllocator;
+  return *allocator;
+}
+
+namespace {
+
+// PyTorch finds the allocator in its table, which a static initialiser fills.
+struct RegisterAllocator {
+  RegisterAllocator() {
+    SetAllocator(DeviceType::PrivateUse1, &getOpenRegDeviceAllocator());
+  }
+} registerAllocator;
+
+} // namespace
+} // namespace c10::openreg

@@ -1,0 +1,49 @@
+// Device memory for PyTorch: a pool per device behind c10's allocator interface.
+#pragma once
+
+#include "runtime/OpenRegBlockPool.h"
+#include "runtime/OpenRegStream.h"
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+namespace c10::openreg {
+
+/// The allocator of all openreg devices. Tensors hold device addresses, at which
+/// the host may not read; kernels use kernelAddress().
+class OpenRegDeviceAllocator final : public DeviceAllocator {
+ public:
+  // --- c10::Allocator: for the current device and stream ---
+  DataPtr allocate(size_t nbytes) override;
+  DeleterFnPtr raw_deleter() const override;
+  void copy_data(void* dest, const void* src, size_t count) const override;
+
+  // --- c10::DeviceAllocator ---
+  bool initialized() override;
+  void emptyCache(MempoolId_t pool = {0, 0}) override;
+  void recordStream(const DataPtr& data, Stream stream) override;
+  CachingDeviceAllocator::DeviceStats getDeviceStats(
+      DeviceIndex device) override;
+  void resetAccumulatedStats(DeviceIndex device) override;
+  void resetPeakStats(DeviceIndex device) override;
+  /// {free, total} bytes of the device.
+  std::pair<size_t, size_t> getMemoryInfo(DeviceIndex device) override;
+
+  /// Memory for a stream that need not be the current one.
+  DataPtr allocate(size_t nbytes, const OpenRegStream& stream);
+
+  /// Memory for an output of a kernel that runs now, or an empty DataPtr if there
+  /// is none without waiting.
+  DataPtr tryAllocate(size_t nbytes, const OpenRegStream& stream);
+
+  /// Owns again what was taken out of a DataPtr with release_context().
+  DataPtr adopt(void* pointer, DeviceIndex device);
+};
+
+OpenRegDeviceAllocator& getOpenRegDeviceAllocator();
+
+/// Where kernels find the bytes of a device address, and the way back: the
+/// distance is the same for all device memory. nullptr stays nullptr.
+void* kernelAddress(const void* pointer);
+void* deviceAddress(const void* kernelPointer);
+
+} // namespace c10::openreg

@@ -1,0 +1,35 @@
+#include "runtime/OpenRegException.h"
+
+namespace c10::openreg {
+namespace {
+
+std::string describe(orError_t status, const char* call) {
+  const std::string detail = orGetLastErrorDetail();
+  orGetLastError(); // reported now, so the next call starts clean
+  return c10::str(
+      "OpenReg error: ",
+      orGetErrorString(status),
+      " (",
+      static_cast<int>(status),
+      ") in `",
+      call,
+      "`: ",
+      detail);
+}
+
+} // namespace
+
+void throwError(orError_t status, const char* call, SourceLocation where) {
+  throw AcceleratorError(
+      where, static_cast<int32_t>(status), describe(status, call));
+}
+
+void warnOfError(orError_t status, const char* call) noexcept {
+  try {
+    TORCH_WARN(describe(status, call));
+  } catch (...) {
+    // A warning turned into an error has nowhere to go from a destructor.
+  }
+}
+
+} // namespace c10::openreg

@@ -1,0 +1,43 @@
+// How a failing libopenreg call becomes an exception or a warning.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <openreg.h>
+
+namespace c10::openreg {
+
+/// Throws c10::AcceleratorError (torch.AcceleratorError in Python) with the
+/// library's sentence. Out of line: it is the unlikely half of check().
+[[noreturn]] void throwError(
+    orError_t status,
+    const char* call,
+    SourceLocation where);
+
+/// The same as a warning, for destructors and noexcept code.
+void warnOfError(orError_t status, const char* call) noexcept;
+
+inline void check(orError_t status, const char* call, SourceLocation where) {
+  if (C10_UNLIKELY(status != orSuccess)) {
+    throwError(status, call, where);
+  }
+}
+
+inline void checkWarn(orError_t status, const char* call) noexcept {
+  if (C10_UNLIKELY(status != orSuccess)) {
+    warnOfError(status, call);
+  }
+}
+
+} // namespace c10::openreg
+
+// docs:begin openreg-check
+/// Runs a libopenreg call and throws if it fails. The macro only quotes the call
+/// and its place; the .cpp builds the message.
+#define OPENREG_CHECK(call) \
+  ::c10::openreg::check(    \
+      (call), #call, {__func__, __FILE__, static_cast<uint32_t>(__LINE__)})
+
+/// Runs a libopenreg call and warns if it fails.
+#define OPENREG_CHECK_WARN(call) ::c10::openreg::checkWarn((call), #call)
+// docs:end openreg-check

@@ -1,0 +1,80 @@
+#include "runtime/OpenRegFunctions.h"
+
+#include "runtime/OpenRegException.h"
+
+namespace c10::openreg {
+
+DeviceIndex device_count() noexcept {
+  int count = 0;
+  const orError_t status = orGetDeviceCount(&count);
+  if (status != orSuccess && status != orErrorNoDevice) {
+    warnOfError(status, "orGetDeviceCount(&count)");
+  }
+  return static_cast<DeviceIndex>(count);
+}
+
+DeviceIndex device_count_ensure_non_zero() {
+  int count = 0;
+  OPENREG_CHECK(orGetDeviceCount(&count));
+  return static_cast<DeviceIndex>(count);
+}
+
+void check_device_index(DeviceIndex device) {
+  const DeviceIndex count = device_count_ensure_non_zero();
+  TORCH_CHECK(
+      device >= 0 && device < count,
+      "openreg device index must be in [0, ",
+      static_cast<int>(count),
+      "), but got ",
+      static_cast<int>(device));
+}
+
+DeviceIndex current_device() {
+  int device = -1;
+  OPENREG_CHECK(orGetDevice(&device));
+  return static_cast<DeviceIndex>(device);
+}
+
+void set_device(DeviceIndex device) {
+  OPENREG_CHECK(orSetDevice(device));
+}
+
+DeviceIndex ExchangeDevice(DeviceIndex device) {
+  const DeviceIndex before = current_device();
+  if (device != before) {
+    set_device(device);
+  }
+  return before;
+}
+
+DeviceIndex MaybeExchangeDevice(DeviceIndex device) {
+  return device < 0 ? DeviceIndex(-1) : ExchangeDevice(device);
+}
+
+DeviceIndex device_or_current(DeviceIndex device) {
+  if (device < 0) {
+    return current_device();
+  }
+  check_device_index(device);
+  return device;
+}
+
+void device_synchronize() {
+  OPENREG_CHECK(orDeviceSynchronize());
+}
+
+bool is_in_bad_fork() noexcept {
+  int device = -1;
+  const bool bad = orGetDevice(&device) == orErrorInitializationError;
+  orGetLastError(); // an answer, not a failure
+  return bad;
+}
+
+bool is_initialized(DeviceIndex device) noexcept {
+  int active = 0;
+  const orError_t status = orDeviceIsActive(&active, device);
+  orGetLastError();
+  return status == orSuccess && active != 0;
+}
+
+} // namespace c10::openreg

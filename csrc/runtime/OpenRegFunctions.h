@@ -1,0 +1,44 @@
+// The current device and its neighbours, under the names c10/cuda uses.
+#pragma once
+
+#include <c10/core/Device.h>
+
+namespace c10::openreg {
+
+/// Most devices there can be, the bound of OPENREG_DEVICE_COUNT: for arrays with
+/// a place per device.
+inline constexpr int kMaxDevices = 64;
+
+/// The number of visible devices; 0 if the library cannot be used. Never throws
+/// and starts nothing.
+DeviceIndex device_count() noexcept;
+
+/// The same, but throws the reason if there is none.
+DeviceIndex device_count_ensure_non_zero();
+
+/// Throws unless `device` is in [0, device_count()).
+void check_device_index(DeviceIndex device);
+
+/// The calling thread's device.
+DeviceIndex current_device();
+void set_device(DeviceIndex device);
+
+/// Makes `device` current and returns the one before.
+DeviceIndex ExchangeDevice(DeviceIndex device);
+
+/// The same, unless `device` is negative: then nothing changes and -1 comes back.
+DeviceIndex MaybeExchangeDevice(DeviceIndex device);
+
+/// `device`, or the current one if it is negative; throws if there is no such.
+DeviceIndex device_or_current(DeviceIndex device);
+
+/// Waits for all work of the current device.
+void device_synchronize();
+
+/// Whether the process was forked after the device was used: then it is unusable.
+bool is_in_bad_fork() noexcept;
+
+/// Whether anything of the device was set up in this process: a thread, memory.
+bool is_initialized(DeviceIndex device) noexcept;
+
+} // namespace c10::openreg

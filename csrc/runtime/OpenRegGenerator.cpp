@@ -1,0 +1,77 @@
+#include "runtime/OpenRegGenerator.h"
+
+#include "runtime/OpenRegFunctions.h"
+
+#include <array>
+
+namespace c10::openreg {
+namespace {
+
+void copyState(at::CPUGeneratorImpl& from, at::CPUGeneratorImpl& to) {
+  to.set_engine(from.engine());
+  to.set_next_float_normal_sample(from.next_float_normal_sample());
+  to.set_next_double_normal_sample(from.next_double_normal_sample());
+}
+
+at::CPUGeneratorImpl& implOf(const at::Generator& generator) {
+  return *generator.get<at::CPUGeneratorImpl>();
+}
+
+OpenRegGeneratorImpl* ownImplOf(const at::Generator& generator) {
+  TORCH_CHECK(
+      generator.defined() &&
+          generator.device().type() == DeviceType::PrivateUse1,
+      "Expected a generator of an openreg device, but got one of ",
+      generator.defined() ? generator.device().str() : "no device");
+  return generator.get<OpenRegGeneratorImpl>();
+}
+
+} // namespace
+
+OpenRegGeneratorImpl::OpenRegGeneratorImpl(DeviceIndex device, uint64_t seed)
+    : CPUGeneratorImpl(seed) {
+  device_ = Device(DeviceType::PrivateUse1, device);
+  key_set_ = DispatchKeySet(DispatchKey::PrivateUse1);
+}
+
+OpenRegGeneratorImpl* OpenRegGeneratorImpl::clone_impl() const {
+  auto* clone = new OpenRegGeneratorImpl(device().index());
+  clone->set_state(*get_state());
+  return clone;
+}
+
+// The scratch generator's own seed never matters; making one takes microseconds,
+// hence one per thread.
+CpuDraw::CpuDraw(const at::Generator& generator)
+    : owner_(ownImplOf(generator)), lock_(owner_->mutex_), cpu_([] {
+        thread_local const at::Generator scratch =
+            at::detail::createCPUGenerator();
+        return scratch;
+      }()) {
+  copyState(*owner_, implOf(cpu_));
+}
+
+CpuDraw::~CpuDraw() {
+  copyState(implOf(cpu_), *owner_);
+}
+
+const at::Generator& getDefaultOpenRegGenerator(DeviceIndex device) {
+  struct Default {
+    std::once_flag once;
+    at::Generator generator;
+  };
+  static auto* defaults = new std::array<Default, kMaxDevices>;
+  device = device_or_current(device);
+  auto& [once, generator] = (*defaults)[device];
+  std::call_once(once, [&, made = &generator] {
+    *made = at::make_generator<OpenRegGeneratorImpl>(
+        device, c10::detail::getNonDeterministicRandom());
+  });
+  return generator;
+}
+
+at::Generator createOpenRegGenerator(DeviceIndex device) {
+  return at::make_generator<OpenRegGeneratorImpl>(device_or_current(device));
+}
+
+} // namespace c10::openreg

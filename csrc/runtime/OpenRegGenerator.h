@@ -1,0 +1,54 @@
+// Random numbers: the CPU's generator under an openreg device.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+
+#include <mutex>
+
+namespace c10::openreg {
+
+/// A generator of an openreg device. It draws as the CPU's does, so the same seed
+/// gives the same numbers on both, and results can be compared exactly.
+class OpenRegGeneratorImpl final : public at::CPUGeneratorImpl {
+ public:
+  explicit OpenRegGeneratorImpl(
+      DeviceIndex device,
+      uint64_t seed = c10::default_rng_seed_val);
+
+  static DeviceType device_type() {
+    return DeviceType::PrivateUse1;
+  }
+
+ private:
+  OpenRegGeneratorImpl* clone_impl() const override;
+};
+
+/// Lends a generator's state to CPU kernels, which insist on a generator of the
+/// CPU, for the lifetime of the scope. Other users of the generator wait.
+class [[nodiscard]] CpuDraw {
+ public:
+  /// Throws unless `generator` is one of an openreg device.
+  explicit CpuDraw(const at::Generator& generator);
+  ~CpuDraw();
+  CpuDraw(const CpuDraw&) = delete;
+  CpuDraw& operator=(const CpuDraw&) = delete;
+
+  const at::Generator& generator() const {
+    return cpu_;
+  }
+
+ private:
+  OpenRegGeneratorImpl* const owner_;
+  const std::lock_guard<std::mutex> lock_;
+  const at::Generator cpu_;
+};
+
+/// The generator a device uses when none is given; made on first use with a seed
+/// that nobody can foresee. -1: the current device.
+const at::Generator& getDefaultOpenRegGenerator(DeviceIndex device = -1);
+
+/// A new generator with PyTorch's default seed. -1: the current device.
+at::Generator createOpenRegGenerator(DeviceIndex device = -1);
+
+} // namespace c10::openreg

@@ -1,0 +1,141 @@
+#include "runtime/OpenRegStream.h"
+
+#include "runtime/OpenRegGuard.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+
+namespace c10::openreg {
+namespace {
+
+// docs:begin stream-pool
+constexpr int kStreamsPerPool = 32; // as PyTorch has on CUDA
+constexpr int kMaxPriorities = 8;
+
+/// The streams of one device and priority, made when the first is asked for.
+struct StreamPool {
+  std::once_flag once;
+  std::array<orStream_t, kStreamsPerPool> streams{};
+  std::atomic<uint32_t> next{0};
+
+  orStream_t take(DeviceIndex device, int priority) {
+    std::call_once(once, [&] {
+      const OpenRegGuard guard(device);
+      for (orStream_t& stream : streams) {
+        // Independent of the default stream, as PyTorch's streams are on CUDA.
+        OPENREG_CHECK(
+            orStreamCreateWithPriority(&stream, orStreamNonBlocking, priority));
+      }
+    });
+    return streams[next++ % kStreamsPerPool];
+  }
+};
+// docs:end stream-pool
+
+StreamPool& poolOf(DeviceIndex device, int level) {
+  static auto* pools =
+      new std::array<std::array<StreamPool, kMaxPriorities>, kMaxDevices>;
+  return (*pools)[device][level];
+}
+
+// Per thread and device; 0 is the default stream.
+thread_local std::array<StreamId, kMaxDevices> currentStreams{};
+
+StreamId idOf(orStream_t stream) {
+  return reinterpret_cast<StreamId>(stream);
+}
+
+OpenRegStream makeStream(DeviceIndex device, StreamId id) {
+  return OpenRegStream(
+      Stream(Stream::UNSAFE, Device(DeviceType::PrivateUse1, device), id));
+}
+
+} // namespace
+
+orStream_t OpenRegStream::stream() const {
+  if (id() != 0) {
+    return reinterpret_cast<orStream_t>(id());
+  }
+  orStream_t stream = nullptr;
+  OPENREG_CHECK(orDeviceGetDefaultStream(&stream, device_index()));
+  return stream;
+}
+
+bool OpenRegStream::query() const {
+  const orError_t status = orStreamQuery(stream());
+  if (status == orErrorNotReady) {
+    orGetLastError(); // an answer, not a failure
+    return false;
+  }
+  OPENREG_CHECK(status);
+  return true;
+}
+
+void OpenRegStream::synchronize() const {
+  OPENREG_CHECK(orStreamSynchronize(stream()));
+}
+
+int OpenRegStream::priority() const {
+  int priority = 0;
+  OPENREG_CHECK(orStreamGetPriority(stream(), &priority));
+  return priority;
+}
+
+std::tuple<int, int> OpenRegStream::priority_range() {
+  int least = 0, greatest = 0;
+  OPENREG_CHECK(orDeviceGetStreamPriorityRange(&least, &greatest));
+  return {least, greatest};
+}
+
+OpenRegStream getStreamFromPool(int priority, DeviceIndex device) {
+  device = device_or_current(device);
+  const auto [least, greatest] = OpenRegStream::priority_range();
+  const int clamped = std::clamp(priority, greatest, least);
+  const orStream_t stream =
+      poolOf(device, least - clamped).take(device, clamped);
+  return makeStream(device, idOf(stream));
+}
+
+OpenRegStream getStreamFromPool(bool isHighPriority, DeviceIndex device) {
+  const auto [least, greatest] = OpenRegStream::priority_range();
+  return getStreamFromPool(isHighPriority ? greatest : least, device);
+}
+
+OpenRegStream getStreamFromExternal(orStream_t stream, DeviceIndex device) {
+  int owner = -1;
+  OPENREG_CHECK(orStreamGetDevice(stream, &owner));
+  TORCH_CHECK(
+      owner == device,
+      "the stream belongs to openreg:",
+      owner,
+      ", not to openreg:",
+      static_cast<int>(device));
+  // The default stream has one id, however it was obtained.
+  const OpenRegStream defaultStream = getDefaultOpenRegStream(device);
+  return stream == defaultStream.stream() ? defaultStream
+                                          : makeStream(device, idOf(stream));
+}
+
+OpenRegStream getDefaultOpenRegStream(DeviceIndex device) {
+  return makeStream(device_or_current(device), 0);
+}
+
+OpenRegStream getCurrentOpenRegStream(DeviceIndex device) {
+  device = device_or_current(device);
+  return makeStream(device, currentStreams[device]);
+}
+
+void setCurrentOpenRegStream(OpenRegStream stream) {
+  check_device_index(stream.device_index());
+  currentStreams[stream.device_index()] = stream.id();
+}
+
+Stream exchangeCurrentStream(Stream stream) {
+  const OpenRegStream before = getCurrentOpenRegStream(stream.device_index());
+  setCurrentOpenRegStream(OpenRegStream(stream));
+  return before;
+}
+
+} // namespace c10::openreg
