@@ -1,0 +1,148 @@
+#include "aten/native/Attention.h"
+
+#include "aten/native/Executor.h"
+#include "runtime/OpenRegGuard.h"
+
+#include <ATen/SDPBackend.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_ops.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_ops.h>
+
+namespace at::native::openreg {
+namespace {
+
+std::optional<Tensor> aliasOf(
+    AliasFrame& frame,
+    const std::optional<Tensor>& tensor) {
+  return tensor && tensor->defined() ? std::optional(frame.alias(*tensor))
+                                     : std::nullopt;
+}
+
+} // namespace
+
+// docs:begin sdp-choice
+int64_t _fused_sdp_choice(
+    const Tensor& query,
+    const Tensor& key,
+    const Tensor& value,
+    const std::optional<Tensor>& attn_mask,
+    double dropout_p,
+    bool is_causal,
+    std::optional<double> scale,
+    bool enable_gqa) {
+  // The flash kernel has no gradient of the mask, and aliases do not tell.
+  if (attn_mask && attn_mask->defined() && attn_mask->requires_grad()) {
+    return static_cast<int64_t>(SDPBackend::math);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  AliasFrame frame(streamOf(query));
+  const int64_t cpuChoice = at::_fused_sdp_choice(
+      frame.alias(query),
+      frame.alias(key),
+      frame.alias(value),
+      aliasOf(frame, attn_mask),
+      dropout_p,
+      is_causal,
+      scale,
+      enable_gqa);
+  return static_cast<int64_t>(
+      cpuChoice == static_cast<int64_t>(SDPBackend::flash_attention)
+          ? SDPBackend::overrideable
+          : SDPBackend::math);
+}
+// docs:end sdp-choice
+
+std::tuple<
+    Tensor,
+    Tensor,
+    Tensor,
+    Tensor,
+    SymInt,
+    SymInt,
+    Tensor,
+    Tensor,
+    Tensor>
+_scaled_dot_product_fused_attention_overrideable(
+    const Tensor& query,
+    const Tensor& key,
+    const Tensor& value,
+    const std::optional<Tensor>& attn_bias,
+    double dropout_p,
+    bool is_causal,
+    bool /*return_debug_mask*/,
+    std::optional<double> scale) {
+  const c10::openreg::OpenRegGuard guard(query.device());
+  const OpenRegStream stream = streamOf(query);
+  AliasFrame frame(stream);
+  Tensor output, logsumexp;
+  runHere("aten::scaled_dot_product_attention", stream, [&] {
+    std::tie(output, logsumexp) =
+        at::_ops::_scaled_dot_product_flash_attention_for_cpu::redispatch(
+            kCpuKernel,
+            frame.alias(query),
+            frame.alias(key),
+            frame.alias(value),
+            dropout_p,
+            is_causal,
+            aliasOf(frame, attn_bias),
+            scale);
+  });
+  return {
+      frame.wrap(std::move(output)),
+      frame.wrap(std::move(logsumexp)),
+      Tensor(),
+      Tensor(),
+      query.sym_size(2),
+      key.sym_size(2),
+      Tensor(),
+      Tensor(),
+      Tensor()};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor>
+_scaled_dot_product_fused_attention_overrideable_backward(
+    const Tensor& grad_out,
+    const Tensor& query,
+    const Tensor& key,
+    const Tensor& value,
+    const Tensor& attn_bias,
+    std::array<bool, 4> /*grad_input_mask*/,
+    const Tensor& out,
+    const Tensor& logsumexp,
+    const Tensor& /*cum_seq_q*/,
+    const Tensor& /*cum_seq_k*/,
+    SymInt /*max_q*/,
+    SymInt /*max_k*/,
+    double dropout_p,
+    bool is_causal,
+    const Tensor& /*philox_seed*/,
+    const Tensor& /*philox_offset*/,
+    std::optional<double> scale) {
+  const c10::openreg::OpenRegGuard guard(query.device());
+  const OpenRegStream stream = streamOf(query);
+  AliasFrame frame(stream);
+  Tensor grad_query, grad_key, grad_value;
+  runHere("aten::scaled_dot_product_attention_backward", stream, [&] {
+    std::tie(grad_query, grad_key, grad_value) = at::_ops::
+        _scaled_dot_product_flash_attention_for_cpu_backward::redispatch(
+            kCpuKernel,
+            frame.alias(grad_out),
+            frame.alias(query),
+            frame.alias(key),
+            frame.alias(value),
+            frame.alias(out),
+            frame.alias(logsumexp),
+            dropout_p,
+            is_causal,
+            aliasOf(frame, attn_bias),
+            scale);
+  });
+  return {
+      frame.wrap(std::move(grad_query)),
+      frame.wrap(std::move(grad_key)),
+      frame.wrap(std::move(grad_value)),
+      Tensor()}; // of the mask: see _fused_sdp_choice()
+}
+
+} // namespace at::native::openreg

@@ -1,0 +1,139 @@
+#include "aten/native/Copy.h"
+
+#include "aten/native/Executor.h"
+#include "runtime/OpenRegEvent.h"
+#include "runtime/OpenRegHostAllocator.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/empty.h>
+
+namespace at::native::openreg {
+namespace {
+
+// Whether the bytes of both can be copied as they lie.
+bool sameLayout(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() &&
+      a.strides() == b.strides() && a.is_non_overlapping_and_dense() &&
+      a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
+}
+
+// --- on one device ------------------------------------------------------------
+
+void copyOnDevice(const Tensor& src, const Tensor& dst) {
+  const OpenRegStream stream = streamOf(dst);
+  if (sameLayout(src, dst) && !src.is_alias_of(dst)) {
+    OPENREG_CHECK(orMemcpyAsync(
+        dst.mutable_data_ptr(),
+        src.const_data_ptr(),
+        dst.nbytes(),
+        orMemcpyDeviceToDevice,
+        stream));
+    return;
+  }
+  launch(
+      "aten::copy_",
+      stream,
+      dst.nbytes() + src.nbytes(),
+      [to = aliasForLaunch(dst), from = aliasForLaunch(src)] {
+        to.copy_(from);
+      });
+}
+
+// --- between devices ----------------------------------------------------------
+
+// docs:begin peer-copy
+// The copy runs in the current stream of the source, after what both devices have
+// queued, and later work of the destination waits for it: as on CUDA.
+void copyBetweenDevices(const Tensor& src, const Tensor& dst) {
+  if (!sameLayout(src, dst)) {
+    const Tensor packed = src.resolve_conj().resolve_neg().to(dst.dtype());
+    const Tensor there = at::empty(dst.sizes(), dst.options());
+    copyBetweenDevices(packed.contiguous(), there);
+    copyOnDevice(there, dst);
+    return;
+  }
+  const OpenRegStream from = streamOf(src), to = streamOf(dst);
+  c10::openreg::OpenRegEvent ready, done;
+  ready.record(to);
+  ready.block(from);
+  OPENREG_CHECK(orMemcpyPeerAsync(
+      dst.mutable_data_ptr(),
+      dst.get_device(),
+      src.const_data_ptr(),
+      src.get_device(),
+      dst.nbytes(),
+      from));
+  done.record(from);
+  done.block(to);
+}
+// docs:end peer-copy
+
+// --- between host and device --------------------------------------------------
+
+// Pinned memory must not be handed out again before the copy has run.
+void noteUse(const Tensor& host, const OpenRegStream& stream) {
+  const auto& storage = host.storage().data_ptr();
+  c10::openreg::getOpenRegHostAllocator()->record_event(
+      const_cast<void*>(host.const_data_ptr()), storage.get_context(), stream);
+}
+
+void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
+  const bool toDevice = isOpenReg(dst);
+  const Tensor& host = toDevice ? src : dst;
+  const OpenRegStream stream = streamOf(toDevice ? dst : src);
+  OPENREG_CHECK(orMemcpyAsync(
+      dst.mutable_data_ptr(),
+      src.const_data_ptr(),
+      dst.nbytes(),
+      toDevice ? orMemcpyHostToDevice : orMemcpyDeviceToHost,
+      stream));
+  if (non_blocking) {
+    noteUse(host, stream);
+  } else {
+    stream.synchronize();
+  }
+}
+
+// dtype and strides are changed on the side of the source, then of the
+// destination, so that what crosses the border is plain bytes. Temporaries of the
+// host are pageable, and a copy of pageable memory keeps nothing of it.
+void copyAcross(const Tensor& src, const Tensor& dst, bool non_blocking) {
+  if (sameLayout(src, dst)) {
+    copyBytes(src, dst, non_blocking);
+    return;
+  }
+  const Tensor from = src.resolve_conj().resolve_neg().to(dst.dtype());
+  const bool packed = dst.is_contiguous() && !dst.is_conj() && !dst.is_neg();
+  const Tensor to = packed ? dst : at::empty(dst.sizes(), dst.options());
+  copyBytes(from.contiguous(), to, non_blocking);
+  if (!packed) {
+    dst.copy_(to);
+  }
+}
+
+} // namespace
+
+Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
+  TORCH_CHECK(self.defined() && dst.defined(), "copy of an undefined tensor");
+  if (dst.numel() == 0) {
+    return dst;
+  }
+  const Tensor src = self.sizes() == dst.sizes() ? self : self.expand_as(dst);
+  at::assert_no_internal_overlap(dst);
+  at::assert_no_partial_overlap(dst, src);
+  if (!isOpenReg(src) || !isOpenReg(dst)) {
+    copyAcross(src, dst, non_blocking);
+  } else if (src.device() == dst.device()) {
+    copyOnDevice(src, dst);
+  } else {
+    copyBetweenDevices(src, dst);
+  }
+  return dst;
+}
+
+Tensor _copy_from_and_resize(const Tensor& self, const Tensor& dst) {
+  dst.resize_(self.sizes());
+  return _copy_from(self, dst, /*non_blocking=*/false);
+}
+
+} // namespace at::native::openreg

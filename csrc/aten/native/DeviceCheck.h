@@ -1,0 +1,47 @@
+// Whether the tensors of a call may meet.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <c10/core/Device.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace at::native::openreg {
+
+// docs:begin device-check
+/// CUDA's rules for the devices of an operator's tensors, and its sentences.
+///
+/// Most operators want all tensors on one device. Element-wise ones also take
+/// 0-dim tensors of the CPU, and indexing takes indices of the CPU.
+// docs:end device-check
+class DeviceCheck {
+ public:
+  explicit DeviceCheck(const c10::FunctionSchema& schema);
+
+  /// The device the call runs on: that of its tensors, or of its `device`
+  /// argument. Throws if the tensors do not belong together. `arguments` are the
+  /// last ones of a stack.
+  c10::Device check(torch::jit::Stack::const_iterator arguments) const;
+
+ private:
+  struct TensorArgument {
+    size_t place;
+    std::string name;
+    bool output;
+  };
+
+  std::optional<c10::Device> exact(
+      torch::jit::Stack::const_iterator arguments) const;
+  std::optional<c10::Device> elementwise(
+      torch::jit::Stack::const_iterator arguments) const;
+
+  std::string operator_;
+  std::string wrapper_; // empty: the element-wise rule
+  std::vector<TensorArgument> tensors_; // outputs first, as CUDA looks at them
+  std::optional<size_t> device_; // place of the `device` argument
+};
+
+} // namespace at::native::openreg

@@ -1,0 +1,159 @@
+#include "aten/native/Extra.h"
+
+#include "aten/native/Executor.h"
+
+#include <ATen/ops/abs.h>
+#include <ATen/ops/abs_ops.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul_ops.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace at::native::openreg {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+// --- a kernel for a stub ------------------------------------------------------
+
+// docs:begin abs-kernel
+// The iterator has checked shapes and devices and made the output; what is left
+// is the work itself, which may run later.
+void abs_kernel(TensorIteratorBase& iter) {
+  const Tensor& output = iter.tensor(0);
+  launch(
+      "aten::abs",
+      streamOf(output),
+      output.nbytes() * 2,
+      [to = aliasForLaunch(output),
+       from = aliasForLaunch(iter.tensor(1))]() mutable {
+        at::_ops::abs_out::redispatch(kCpuKernel, from, to);
+      });
+}
+// docs:end abs-kernel
+
+// --- a custom operator --------------------------------------------------------
+
+// docs:begin custom-abs
+Tensor custom_abs(const Tensor& input) {
+  return at::abs(input);
+}
+
+namespace {
+
+struct CustomAbs : Function<CustomAbs> {
+  static Tensor forward(AutogradContext* context, const Tensor& input) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({input});
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("openreg::custom_abs", "")
+                               .typed<decltype(custom_abs)>();
+    return op.call(input);
+  }
+
+  static variable_list backward(
+      AutogradContext* context,
+      const variable_list& grads) {
+    return {grads[0].mul(context->get_saved_variables()[0].sgn())};
+  }
+};
+
+} // namespace
+
+Tensor custom_abs_autograd(const Tensor& input) {
+  return CustomAbs::apply(input);
+}
+// docs:end custom-abs
+
+// --- the same in an existing namespace ----------------------------------------
+
+// docs:begin scale
+Tensor openreg_scale_meta(const Tensor& self, double /*factor*/) {
+  TORCH_CHECK(
+      self.is_floating_point() || self.is_complex(),
+      "openreg_scale needs a floating-point or complex tensor, but got ",
+      self.scalar_type());
+  return at::empty_like(self);
+}
+
+Tensor openreg_scale(const Tensor& self, double factor) {
+  Tensor output = openreg_scale_meta(self, factor);
+  launch(
+      "aten::openreg_scale",
+      streamOf(self),
+      self.nbytes() * 2,
+      [to = aliasForLaunch(output),
+       from = aliasForLaunch(self),
+       factor]() mutable { at::mul_out(to, from, Scalar(factor)); });
+  return output;
+}
+
+namespace {
+
+struct Scale : Function<Scale> {
+  static Tensor forward(
+      AutogradContext* context,
+      const Tensor& self,
+      double factor) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    context->saved_data["factor"] = factor;
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("aten::openreg_scale", "")
+                               .typed<decltype(openreg_scale)>();
+    return op.call(self, factor);
+  }
+
+  static variable_list backward(
+      AutogradContext* context,
+      const variable_list& grads) {
+    return {grads[0].mul(context->saved_data["factor"].toDouble()), Tensor()};
+  }
+};
+
+} // namespace
+
+Tensor openreg_scale_autograd(const Tensor& self, double factor) {
+  return Scale::apply(self, factor);
+}
+// docs:end scale
+
+// --- autograd functions whose output is their input ---------------------------
+
+// docs:begin autograd-functions
+namespace {
+
+struct ReturnsSelf : Function<ReturnsSelf> {
+  static Tensor forward(AutogradContext* /*context*/, const Tensor& input) {
+    return input;
+  }
+  static variable_list backward(
+      AutogradContext* /*context*/,
+      const variable_list& grads) {
+    return {grads[0].mul(0.5)};
+  }
+};
+
+struct Aliasing : Function<Aliasing> {
+  static Tensor forward(AutogradContext* /*context*/, const Tensor& input) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return input.view_as(input);
+  }
+  static variable_list backward(
+      AutogradContext* /*context*/,
+      const variable_list& grads) {
+    return {grads[0].mul(0.5)};
+  }
+};
+
+} // namespace
+
+Tensor custom_autograd_fn_returns_self(const Tensor& input) {
+  return ReturnsSelf::apply(input);
+}
+
+Tensor custom_autograd_fn_aliasing(const Tensor& input) {
+  return Aliasing::apply(input);
+}
+// docs:end autograd-functions
+
+} // namespace at::native::openreg

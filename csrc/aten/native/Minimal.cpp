@@ -1,0 +1,229 @@
+#include "aten/native/Minimal.h"
+
+#include "aten/native/Executor.h"
+#include "runtime/OpenRegDeviceAllocator.h"
+#include "runtime/OpenRegGuard.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/InferSize.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_local_scalar_dense_ops.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/fill_ops.h>
+#include <ATen/ops/set_native.h>
+
+namespace at::native::openreg {
+
+using c10::openreg::getOpenRegDeviceAllocator;
+using c10::openreg::OpenRegGuard;
+
+namespace {
+
+constexpr DispatchKeySet kKeys(DispatchKey::PrivateUse1);
+
+/// Checks the options a factory got, and makes the device current.
+class FactoryGuard {
+ public:
+  FactoryGuard(
+      std::optional<Layout> layout,
+      std::optional<Device> device,
+      std::optional<bool> pin_memory)
+      : guard_(Device(
+            kPrivateUse1,
+            c10::openreg::device_or_current(
+                device ? device->index() : DeviceIndex(-1)))) {
+    TORCH_CHECK(
+        layout_or_default(layout) == kStrided,
+        "openreg tensors are strided, but the layout asked for is ",
+        *layout);
+    TORCH_CHECK(
+        !pinned_memory_or_default(pin_memory),
+        "Only dense CPU tensors can be pinned");
+  }
+
+ private:
+  const OpenRegGuard guard_;
+};
+
+} // namespace
+
+// --- making tensors -----------------------------------------------------------
+
+// docs:begin empty
+Tensor empty_memory_format(
+    IntArrayRef size,
+    std::optional<ScalarType> dtype,
+    std::optional<Layout> layout,
+    std::optional<Device> device,
+    std::optional<bool> pin_memory,
+    std::optional<MemoryFormat> memory_format) {
+  const FactoryGuard guard(layout, device, pin_memory);
+  return at::detail::empty_generic(
+      size,
+      &getOpenRegDeviceAllocator(),
+      kKeys,
+      dtype_or_default(dtype),
+      memory_format);
+}
+// docs:end empty
+
+Tensor empty_strided(
+    IntArrayRef size,
+    IntArrayRef stride,
+    std::optional<ScalarType> dtype,
+    std::optional<Layout> layout,
+    std::optional<Device> device,
+    std::optional<bool> pin_memory) {
+  const FactoryGuard guard(layout, device, pin_memory);
+  return at::detail::empty_strided_generic(
+      size,
+      stride,
+      &getOpenRegDeviceAllocator(),
+      kKeys,
+      dtype_or_default(dtype));
+}
+
+// Zeros that take no memory: autograd uses them for gradients that are nothing
+// but zero.
+Tensor _efficientzerotensor(
+    IntArrayRef size,
+    std::optional<ScalarType> dtype,
+    std::optional<Layout> layout,
+    std::optional<Device> device,
+    std::optional<bool> pin_memory) {
+  class NoMemory final : public c10::Allocator {
+    c10::DataPtr allocate(size_t /*nbytes*/) override {
+      return getOpenRegDeviceAllocator().allocate(0);
+    }
+    void copy_data(void* /*dest*/, const void* /*src*/, size_t /*count*/)
+        const override {}
+  };
+  static auto* noMemory = new NoMemory;
+  const FactoryGuard guard(layout, device, pin_memory);
+  auto zeros = at::detail::empty_generic(
+      size,
+      noMemory,
+      kKeys.add(DispatchKey::ZeroTensor),
+      dtype_or_default(dtype),
+      std::nullopt);
+  return zeros;
+}
+
+// --- looking at them in another way -------------------------------------------
+
+Tensor as_strided(
+    const Tensor& self,
+    IntArrayRef size,
+    IntArrayRef stride,
+    std::optional<int64_t> storage_offset) {
+  return at::native::as_strided_tensorimpl(self, size, stride, storage_offset);
+}
+
+const Tensor& resize_(
+    const Tensor& self,
+    IntArrayRef size,
+    std::optional<MemoryFormat> memory_format) {
+  TensorImpl* impl = self.unsafeGetTensorImpl();
+  const int64_t itemsize = static_cast<int64_t>(impl->itemsize());
+  if (impl->sizes() != size) {
+    // Sizes that cannot be are refused before anything changes.
+    const auto needed = at::detail::computeStorageNbytesContiguous(
+        size, itemsize, impl->storage_offset());
+    if (needed > impl->unsafe_storage().nbytes() &&
+        c10::multiply_integers(size) > 0) {
+      at::native::resize_bytes_nocuda(impl->unsafe_storage(), needed);
+    }
+    impl->set_sizes_contiguous(size);
+  }
+  if (memory_format) {
+    TORCH_CHECK(
+        *memory_format != MemoryFormat::Preserve,
+        "Unsupported memory format",
+        *memory_format);
+    impl->empty_tensor_restride(*memory_format);
+  }
+  return self;
+}
+
+Tensor& set_source_Storage(Tensor& self, Storage source) {
+  return at::native::set_(self, std::move(source));
+}
+
+Tensor& set_source_Storage_offset(
+    Tensor& self,
+    Storage source,
+    int64_t storage_offset,
+    IntArrayRef size,
+    IntArrayRef stride) {
+  checkSetStorage(self, source, storage_offset, size, stride);
+  self.unsafeGetTensorImpl()->set_storage_offset(storage_offset);
+  if (stride.data()) {
+    self.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
+  } else {
+    self.unsafeGetTensorImpl()->set_sizes_contiguous(size);
+  }
+  return self;
+}
+
+Tensor& set_source_Tensor(Tensor& self, const Tensor& source) {
+  return at::native::set_tensor_(self, source);
+}
+
+// docs:begin override
+// PyTorch's own answer knows the CPU and the devices it ships with. With this one
+// module.to("openreg") keeps its parameters and changes their data, as on CUDA, so
+// an optimizer made before goes on working.
+bool _has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
+  const auto plain = [](const Tensor& tensor) {
+    return tensor.layout() == kStrided && !tensor.is_quantized() &&
+        (tensor.is_cpu() || tensor.is_privateuseone());
+  };
+  return plain(self) && plain(from);
+}
+// docs:end override
+
+// --- values -------------------------------------------------------------------
+
+Tensor& fill_Scalar(Tensor& self, const Scalar& value) {
+  at::assert_no_internal_overlap(self);
+  launch(
+      "aten::fill_",
+      streamOf(self),
+      self.nbytes(),
+      [to = aliasForLaunch(self), value]() mutable {
+        at::_ops::fill__Scalar::redispatch(kCpuKernel, to, value);
+      });
+  return self;
+}
+
+Tensor& zero_(Tensor& self) {
+  if (self.numel() == 0) {
+    return self;
+  }
+  if (!self.is_non_overlapping_and_dense()) {
+    return fill_Scalar(self, 0);
+  }
+  OPENREG_CHECK(
+      orMemsetAsync(self.mutable_data_ptr(), 0, self.nbytes(), streamOf(self)));
+  return self;
+}
+
+Scalar _local_scalar_dense(const Tensor& self) {
+  const OpenRegStream stream = streamOf(self);
+  AliasFrame frame(stream);
+  const Tensor alias = frame.alias(self);
+  Scalar value;
+  runHere("aten::_local_scalar_dense", stream, [&] {
+    value = at::_ops::_local_scalar_dense::redispatch(kCpuKernel, alias);
+  });
+  return value;
+}
+
+// --- streams ------------------------------------------------------------------
+
+void record_stream(Tensor& self, Stream stream) {
+  getOpenRegDeviceAllocator().recordStream(self.storage().data_ptr(), stream);
+}
+
+} // namespace at::native::openreg

@@ -1,0 +1,37 @@
+// Lets CPU kernels allocate their outputs in device memory.
+#pragma once
+
+#include "runtime/OpenRegStream.h"
+
+#include <c10/core/Allocator.h>
+
+namespace at::native::openreg {
+
+using c10::openreg::OpenRegStream;
+
+// docs:begin output-scope
+/// While it lives, tensors that the calling thread makes with the CPU allocator
+/// lie in memory of the stream's device, at kernel addresses. A CPU kernel that
+/// runs inside thus finds its output where it belongs, without a copy. If the
+/// device has no memory at once, the tensor lies in host memory as usual.
+// docs:end output-scope
+class [[nodiscard]] OutputScope {
+ public:
+  explicit OutputScope(const OpenRegStream& stream);
+  ~OutputScope();
+  OutputScope(const OutputScope&) = delete;
+  OutputScope& operator=(const OutputScope&) = delete;
+
+ private:
+  const OpenRegStream* const outer_;
+};
+
+/// Turns memory that was allocated inside an OutputScope into memory of its
+/// device; an empty DataPtr if it was not, and then `memory` is unchanged.
+c10::DataPtr takeDeviceMemory(c10::DataPtr& memory, c10::DeviceIndex device);
+
+/// PyTorch's CPU allocator, as OutputScope changed it: for storages of aliases,
+/// which CPU kernels may resize.
+c10::Allocator* outputAllocator();
+
+} // namespace at::native::openreg
