@@ -1,0 +1,177 @@
+// Devices: which there are, which is current, what they are like.
+#include "Module.h"
+
+#include "runtime/OpenRegException.h"
+#include "runtime/OpenRegFunctions.h"
+
+#include <ATen/Context.h>
+#include <torch/csrc/utils/device_lazy_init.h>
+
+#include <array>
+#include <cstdio>
+#include <limits>
+#include <string>
+
+namespace torch::openreg {
+
+c10::DeviceIndex toIndex(int64_t device) {
+  using Limits = std::numeric_limits<c10::DeviceIndex>;
+  TORCH_CHECK(
+      device >= Limits::min() && device <= Limits::max(),
+      "invalid device ordinal: openreg device index must be in [0, ",
+      static_cast<int>(c10::openreg::device_count()),
+      "), but got ",
+      device);
+  return static_cast<c10::DeviceIndex>(device);
+}
+
+c10::DeviceIndex toExistingIndex(int64_t device) {
+  const c10::DeviceIndex index = toIndex(device);
+  c10::openreg::check_device_index(index);
+  return index;
+}
+
+namespace {
+
+using c10::DeviceType;
+
+struct Uuid {
+  std::array<unsigned char, 16> bytes;
+
+  // 8-4-4-4-12 hexadecimal digits.
+  std::string str() const {
+    std::string text;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      std::array<char, 3> digits{};
+      std::snprintf(digits.data(), digits.size(), "%02x", bytes[i]);
+      text += (i == 4 || i == 6 || i == 8 || i == 10) ? "-" : "";
+      text += digits.data();
+    }
+    return text;
+  }
+};
+
+Uuid uuidOf(const orDeviceProp& properties) {
+  return {std::to_array(properties.uuid)};
+}
+
+std::string describe(const orDeviceProp& properties) {
+  constexpr size_t kMiB = 1 << 20;
+  return c10::str(
+      "_OpenRegDeviceProperties(name='",
+      properties.name,
+      "', major=",
+      properties.major,
+      ", minor=",
+      properties.minor,
+      ", total_memory=",
+      properties.totalGlobalMem / kMiB,
+      "MB, multi_processor_count=",
+      properties.multiProcessorCount,
+      ", uuid=",
+      uuidOf(properties).str(),
+      ", L2_cache_size=",
+      properties.l2CacheSize / kMiB,
+      "MB)");
+}
+
+orDeviceProp getProperties(int64_t device) {
+  orDeviceProp properties{};
+  OPENREG_CHECK(orGetDeviceProperties(&properties, toIndex(device)));
+  return properties;
+}
+
+bool canAccessPeer(int64_t device, int64_t peer) {
+  int can = 0;
+  OPENREG_CHECK(orDeviceCanAccessPeer(&can, toIndex(device), toIndex(peer)));
+  return can != 0;
+}
+
+// A fork after this leaves the child in bad fork, whether or not a thread of the
+// device runs by then: as on CUDA, and the same every time.
+void init() {
+  torch::utils::register_fork_handler_for_device_init(DeviceType::PrivateUse1);
+  at::globalContext().lazyInitDevice(DeviceType::PrivateUse1);
+}
+
+// torch knows of forks after init(), libopenreg of those after its first work,
+// which C++ code may have queued without init().
+bool isInBadFork() {
+  return torch::utils::is_device_in_bad_fork(DeviceType::PrivateUse1) ||
+      c10::openreg::is_in_bad_fork();
+}
+
+void addProperties(py::module_& module) {
+  py::class_<Uuid>(module, "_OpenRegUuid")
+      .def_property_readonly(
+          "bytes",
+          [](const Uuid& uuid) {
+            return std::vector<int>(uuid.bytes.begin(), uuid.bytes.end());
+          })
+      .def("__str__", &Uuid::str)
+      .def("__repr__", &Uuid::str);
+
+  py::class_<orDeviceProp>(module, "_OpenRegDeviceProperties")
+      .def_property_readonly(
+          "name", [](const orDeviceProp& self) { return self.name; })
+      .def_property_readonly("uuid", &uuidOf)
+      .def_readonly("total_memory", &orDeviceProp::totalGlobalMem)
+      .def_readonly("major", &orDeviceProp::major)
+      .def_readonly("minor", &orDeviceProp::minor)
+      .def_readonly("multi_processor_count", &orDeviceProp::multiProcessorCount)
+      .def_readonly("warp_size", &orDeviceProp::warpSize)
+      .def_readonly("max_threads_per_block", &orDeviceProp::maxThreadsPerBlock)
+      .def_readonly(
+          "max_threads_per_multi_processor",
+          &orDeviceProp::maxThreadsPerMultiProcessor)
+      .def_readonly(
+          "regs_per_multiprocessor", &orDeviceProp::regsPerMultiprocessor)
+      .def_readonly("shared_memory_per_block", &orDeviceProp::sharedMemPerBlock)
+      .def_readonly("L2_cache_size", &orDeviceProp::l2CacheSize)
+      .def("__repr__", &describe);
+
+  module.def(
+      "_getDeviceProperties",
+      torch::wrap_pybind_function(getProperties),
+      py::arg("device"));
+}
+
+} // namespace
+
+void addDevice(py::module_& module) {
+  addProperties(module);
+  module.def("_init", torch::wrap_pybind_function_no_gil(init));
+  module.def("_isInBadFork", torch::wrap_pybind_function(isInBadFork));
+  module.def("_getDeviceCount", torch::wrap_pybind_function([] {
+               return c10::openreg::device_count();
+             }));
+  module.def(
+      "_getDevice", torch::wrap_pybind_function(c10::openreg::current_device));
+  module.def(
+      "_setDevice",
+      torch::wrap_pybind_function(
+          [](int64_t device) { c10::openreg::set_device(toIndex(device)); }),
+      py::arg("device"));
+  module.def(
+      "_exchangeDevice",
+      torch::wrap_pybind_function([](int64_t device) {
+        return c10::openreg::ExchangeDevice(toIndex(device));
+      }),
+      py::arg("device"));
+  module.def(
+      "_maybeExchangeDevice",
+      torch::wrap_pybind_function([](int64_t device) {
+        return c10::openreg::MaybeExchangeDevice(toIndex(device));
+      }),
+      py::arg("device"));
+  module.def(
+      "_canDeviceAccessPeer",
+      torch::wrap_pybind_function(canAccessPeer),
+      py::arg("device"),
+      py::arg("peer"));
+  module.def(
+      "_synchronize",
+      torch::wrap_pybind_function_no_gil(c10::openreg::device_synchronize));
+}
+
+} // namespace torch::openreg

@@ -1,0 +1,96 @@
+// Memory: the allocator's cache and its figures.
+#include "Module.h"
+
+#include "runtime/OpenRegDeviceAllocator.h"
+
+namespace torch::openreg {
+namespace {
+
+using c10::CachingAllocator::Stat;
+using c10::CachingAllocator::StatArray;
+using c10::CachingAllocator::StatType;
+using c10::openreg::getOpenRegDeviceAllocator;
+
+py::dict toDict(const Stat& stat) {
+  py::dict dict;
+  dict["current"] = stat.current;
+  dict["peak"] = stat.peak;
+  dict["allocated"] = stat.allocated;
+  dict["freed"] = stat.freed;
+  return dict;
+}
+
+py::dict toDict(const StatArray& stats) {
+  const auto of = [&](StatType type) {
+    return toDict(stats[static_cast<size_t>(type)]);
+  };
+  py::dict dict;
+  dict["all"] = of(StatType::AGGREGATE);
+  dict["small_pool"] = of(StatType::SMALL_POOL);
+  dict["large_pool"] = of(StatType::LARGE_POOL);
+  return dict;
+}
+
+// The keys of torch.cuda.memory_stats_as_nested_dict().
+py::dict memoryStats(int64_t device) {
+  const auto stats =
+      getOpenRegDeviceAllocator().getDeviceStats(toExistingIndex(device));
+  py::dict dict;
+  dict["allocation"] = toDict(stats.allocation);
+  dict["segment"] = toDict(stats.segment);
+  dict["active"] = toDict(stats.active);
+  dict["inactive_split"] = toDict(stats.inactive_split);
+  dict["allocated_bytes"] = toDict(stats.allocated_bytes);
+  dict["reserved_bytes"] = toDict(stats.reserved_bytes);
+  dict["active_bytes"] = toDict(stats.active_bytes);
+  dict["inactive_split_bytes"] = toDict(stats.inactive_split_bytes);
+  dict["requested_bytes"] = toDict(stats.requested_bytes);
+  dict["oversize_allocations"] = toDict(stats.oversize_allocations);
+  dict["oversize_segments"] = toDict(stats.oversize_segments);
+  dict["num_alloc_retries"] = stats.num_alloc_retries;
+  dict["num_ooms"] = stats.num_ooms;
+  dict["num_sync_all_streams"] = stats.num_sync_all_streams;
+  dict["num_device_alloc"] = stats.num_device_alloc;
+  dict["num_device_free"] = stats.num_device_free;
+  dict["max_split_size"] = stats.max_split_size;
+  return dict;
+}
+
+void resetPeakStats(int64_t device) {
+  getOpenRegDeviceAllocator().resetPeakStats(toExistingIndex(device));
+}
+
+void resetAccumulatedStats(int64_t device) {
+  getOpenRegDeviceAllocator().resetAccumulatedStats(toExistingIndex(device));
+}
+
+// {free, total}
+std::pair<size_t, size_t> memGetInfo(int64_t device) {
+  return getOpenRegDeviceAllocator().getMemoryInfo(toIndex(device));
+}
+
+} // namespace
+
+void addMemory(py::module_& module) {
+  module.def("_emptyCache", torch::wrap_pybind_function_no_gil([] {
+               getOpenRegDeviceAllocator().emptyCache();
+             }));
+  module.def(
+      "_memoryStats",
+      torch::wrap_pybind_function(memoryStats),
+      py::arg("device"));
+  module.def(
+      "_resetPeakStats",
+      torch::wrap_pybind_function(resetPeakStats),
+      py::arg("device"));
+  module.def(
+      "_resetAccumulatedStats",
+      torch::wrap_pybind_function(resetAccumulatedStats),
+      py::arg("device"));
+  module.def(
+      "_memGetInfo",
+      torch::wrap_pybind_function(memGetInfo),
+      py::arg("device"));
+}
+
+} // namespace torch::openreg

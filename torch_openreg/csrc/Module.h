@@ -1,0 +1,25 @@
+// What the files of the Python module share. Each adds the functions of its
+// noun to torch_openreg._C; all they do is convert and call.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace torch::openreg {
+
+void addDevice(py::module_& module);
+void addEvent(py::module_& module);
+void addGenerator(py::module_& module);
+void addMemory(py::module_& module);
+void addStream(py::module_& module);
+void addTensor(py::module_& module);
+
+/// A device index from Python. A c10::DeviceIndex has eight bits, so a number
+/// that does not fit would name another device; throws for those.
+c10::DeviceIndex toIndex(int64_t device);
+
+/// The same, but throws unless there is such a device.
+c10::DeviceIndex toExistingIndex(int64_t device);
+
+} // namespace torch::openreg

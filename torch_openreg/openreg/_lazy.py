@@ -1,0 +1,41 @@
+"""The start of the device, put off until it is needed.
+
+Until then nothing of it exists and a process may fork; afterwards a child cannot
+use it, since threads do not survive a fork.
+"""
+
+import threading
+
+from torch_openreg import _C
+
+_initialized = False
+_lock = threading.Lock()
+
+_is_in_bad_fork = _C._isInBadFork
+
+
+def is_initialized() -> bool:
+    """Whether the device was started in this process, by whatever call."""
+    return _initialized and not _is_in_bad_fork()
+
+
+def init() -> None:
+    """Start the device now rather than with its first use."""
+    _lazy_init()
+
+
+def _lazy_init() -> None:
+    """What everything that needs the device calls first; torch does, too."""
+    global _initialized
+    if is_initialized():
+        return
+    with _lock:
+        if is_initialized():
+            return  # another thread was first
+        if _is_in_bad_fork():
+            raise RuntimeError(
+                "Cannot re-initialize OpenReg in forked subprocess. To use OpenReg "
+                "with multiprocessing, you must use the 'spawn' start method"
+            )
+        _C._init()
+        _initialized = True

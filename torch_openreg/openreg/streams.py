@@ -1,0 +1,233 @@
+"""Streams and events under the names torch.cuda has."""
+
+import ctypes
+from typing import Any, Optional
+
+import torch
+from torch._C._autograd import DeviceType
+from torch.types import Device
+
+from torch_openreg import _C
+
+from ._device import device as _device_context
+from ._lazy import _lazy_init
+from ._utils import _get_device_index
+
+
+class Stream(torch.Stream):
+    """A queue of device work, run in order.
+
+    Args:
+        device: where the stream runs, by default the current device
+        priority: lower numbers are served first; a number outside of
+            :meth:`priority_range` counts as the nearest inside
+
+    Streams come from a pool, so the 33rd of a priority is the first again.
+    """
+
+    def __new__(cls, device=None, priority=0, **kwargs):
+        _lazy_init()
+        if kwargs:  # stream_id, device_index, device_type: one that exists
+            return super().__new__(cls, priority=priority, **kwargs)
+        with _device_context(device):
+            here = torch.device("openreg", _C._getDevice())
+            return super().__new__(cls, here, priority=priority)
+
+    @property
+    def openreg_stream(self) -> int:
+        """The handle, an ``orStream_t``."""
+        return _C._getStreamHandle(self.stream_id, self.device_index)
+
+    @property
+    def _as_parameter_(self):
+        return ctypes.c_void_p(self.openreg_stream)
+
+    @property
+    def priority(self) -> int:
+        return _C._getStreamPriority(self.stream_id, self.device_index)
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The least and the greatest priority; the greatest is the lower number."""
+        return _C._getStreamPriorityRange()
+
+    def wait_event(self, event: torch.Event) -> None:
+        """Let later work of this stream wait for an event."""
+        event.wait(self)
+
+    def wait_stream(self, stream: torch.Stream) -> None:
+        """Let later work of this stream wait for what another has queued so far."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: torch.Event | None = None) -> torch.Event:
+        """Record an event, by default a new one, and return it."""
+        if event is None:
+            event = Event()
+        event.record(self)
+        return event
+
+    def __repr__(self) -> str:
+        return (
+            f"<torch.openreg.Stream device={self.device} "
+            f"openreg_stream={self.openreg_stream:#x}>"
+        )
+
+
+class ExternalStream(Stream):
+    """A stream that was created with libopenreg.
+
+    It stays its creator's, who keeps it alive while it is used here.
+
+    Args:
+        stream_ptr: the handle, an ``orStream_t``, as an int
+        device: the stream's device, by default the current one
+    """
+
+    def __new__(cls, stream_ptr, device=None, **kwargs):
+        _lazy_init()
+        index = _get_device_index(device, optional=True)
+        return super().__new__(
+            cls,
+            stream_id=_C._streamFromExternal(stream_ptr, index),
+            device_index=index,
+            device_type=DeviceType.PrivateUse1.value,
+            **kwargs,
+        )
+
+
+class Event(torch.Event):
+    """A point in a stream's work, to wait for and to time.
+
+    It belongs to the device it is first recorded on; streams of any device can
+    wait for it.
+
+    Args:
+        enable_timing: whether :meth:`elapsed_time` shall work
+        blocking: accepted as by torch.cuda; waiting here never burns a core
+        interprocess: not supported yet
+        external: not supported yet
+    """
+
+    def __new__(
+        cls, enable_timing=False, blocking=False, interprocess=False, external=False
+    ):
+        if interprocess:
+            raise NotImplementedError(
+                "openreg events cannot be shared between processes yet: use "
+                "interprocess=False"
+            )
+        if external:
+            raise NotImplementedError(
+                "openreg events cannot be external to a graph yet: use external=False"
+            )
+        return super().__new__(
+            cls, "openreg", enable_timing=enable_timing, blocking=blocking
+        )
+
+    @property
+    def openreg_event(self) -> int:
+        """The handle, an ``orEvent_t``; 0 before the first record."""
+        return self.event_id
+
+    @property
+    def _as_parameter_(self):
+        return ctypes.c_void_p(self.openreg_event)
+
+    @property
+    def device(self) -> torch.device | None:
+        """The device it was recorded on; None before."""
+        return super().device if self.event_id else None
+
+    def record(self, stream: torch.Stream | None = None) -> None:
+        """Stand for all work queued in a stream, by default the current one."""
+        super().record(_stream_or_current(stream))
+
+    def wait(self, stream: torch.Stream | None = None) -> None:
+        """Let later work of a stream, by default the current one, wait for this."""
+        super().wait(_stream_or_current(stream))
+
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds from this event to another, both timed and finished."""
+        return _C._elapsedTime(self, end_event)
+
+    def __repr__(self) -> str:
+        what = f"{self.event_id:#x}" if self.event_id else "uninitialized"
+        return f"<torch.openreg.Event {what}>"
+
+
+def _stream_or_current(stream: Any) -> torch.Stream:
+    if stream is None:
+        return current_stream()
+    if not isinstance(stream, torch.Stream):
+        raise RuntimeError(
+            "expected stream to be a torch.Stream or torch.openreg.Stream object, "
+            f"but got {type(stream).__name__}"
+        )
+    return stream
+
+
+def _wrap(packed: tuple[int, int, int]) -> Stream:
+    stream_id, device_index, device_type = packed
+    return Stream(
+        stream_id=stream_id, device_index=device_index, device_type=device_type
+    )
+
+
+def current_stream(device: Device = None) -> Stream:
+    """The calling thread's stream for a device, by default the current one."""
+    _lazy_init()
+    return _wrap(_C._getCurrentStream(_get_device_index(device, optional=True)))
+
+
+def default_stream(device: Device = None) -> Stream:
+    """The stream that a device has from the start."""
+    _lazy_init()
+    return _wrap(_C._getDefaultStream(_get_device_index(device, optional=True)))
+
+
+def set_stream(stream: Stream):
+    """Make a stream and its device current; ``None`` changes nothing.
+
+    Prefer the context :func:`stream`, which changes back.
+    """
+    if stream is not None:
+        _C._setStream(stream.stream_id, stream.device_index, stream.device_type)
+
+
+class StreamContext:
+    """Context in which a stream and its device are current.
+
+    Args:
+        stream: the stream; ``None`` changes nothing
+    """
+
+    def __init__(self, stream: Optional["torch.openreg.Stream"]):
+        self.stream = stream
+        self._before = []  # a stack: a context may be entered again inside itself
+
+    def __enter__(self):
+        if self.stream is None:
+            return
+        before = [current_stream()]
+        if self.stream.device != before[0].device:
+            before.insert(0, current_stream(self.stream.device))
+        set_stream(self.stream)
+        self._before.append(before)
+
+    def __exit__(self, type: Any, value: Any, traceback: Any):
+        if self.stream is None:
+            return
+        # The stream of this device last: setting it makes the device current.
+        for stream in self._before.pop():
+            set_stream(stream)
+
+
+def stream(stream: Optional["torch.openreg.Stream"]) -> StreamContext:
+    """Context in which a stream and its device are current."""
+    return StreamContext(stream)
+
+
+def _sleep(cycles):
+    """Keep the current stream busy for so many cycles of a 1.98 GHz GPU."""
+    _lazy_init()
+    _C._sleep(cycles)
