@@ -1,0 +1,448 @@
+"""Devices: which there are, which is current, what they are like."""
+
+import ast
+import inspect
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_openreg
+from torch_openreg import _C
+from torch_openreg.openreg import _device, _lazy, _utils
+
+pytestmark = pytest.mark.usefixtures("as_before")
+
+DEVICES = [0, 1]
+BAD_INDEX = (torch.AcceleratorError, "invalid device ordinal")
+NOT_OURS = (ValueError, "Expected a openreg device, but got: cpu")
+NO_INDEX = (ValueError, "Expected a torch.device with a specified index")
+UNKNOWN = (RuntimeError, "device type at start of device string")
+
+
+def in_thread(function):
+    box = []
+    thread = threading.Thread(target=lambda: box.append(function()))
+    thread.start()
+    thread.join()
+    return box[0]
+
+
+# --- presence -----------------------------------------------------------------
+
+
+def test_counting_devices_starts_nothing(run_python):
+    code = """
+import torch
+assert torch.openreg.is_available() is True
+assert torch.openreg.device_count() == 2
+assert torch.openreg._is_in_bad_fork() is False
+print(torch.openreg.is_initialized(), torch.openreg._initialized)
+"""
+    assert run_python(code) == "False False"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "torch.openreg.init()",
+        "torch.openreg._lazy_init()",
+        "torch.openreg.current_device()",
+        "torch.openreg.set_device(1)",
+        "torch.openreg.Stream()",
+        "torch.openreg.current_stream()",
+        "torch.openreg.synchronize()",
+        "torch.openreg.get_device_properties()",
+        "torch.openreg.get_rng_state()",
+        "torch.openreg.mem_get_info()",
+        "torch.empty(1, device='openreg')",
+    ],
+)
+def test_first_use_starts_the_device(use, run_python):
+    code = f"import torch; {use}; m = torch.openreg; "
+    code += "print(m.is_initialized(), m._initialized)"
+    assert run_python(code) == "True True"
+
+
+def test_the_device_is_started_once_by_many_threads(monkeypatch):
+    starts = []
+    monkeypatch.setattr(_lazy, "_initialized", False)
+    monkeypatch.setattr(_C, "_init", lambda: starts.append(1))
+    together = threading.Barrier(8)
+
+    def start():
+        together.wait()
+        torch.openreg.init()
+
+    threads = [threading.Thread(target=start) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert starts == [1]
+    assert torch.openreg.is_initialized()
+
+
+def test_a_start_that_failed_is_tried_again(monkeypatch):
+    def fail():
+        raise RuntimeError("not now")
+
+    monkeypatch.setattr(_lazy, "_initialized", False)
+    with monkeypatch.context() as broken:
+        broken.setattr(_C, "_init", fail)
+        with pytest.raises(RuntimeError, match="not now"):
+            torch.openreg.init()
+        assert not torch.openreg.is_initialized()
+    torch.openreg.init()
+    assert torch.openreg.is_initialized()
+
+
+@pytest.mark.parametrize(
+    ("variables", "count"),
+    [
+        ({"OPENREG_DEVICE_COUNT": "3"}, 3),
+        ({"OPENREG_VISIBLE_DEVICES": "1"}, 1),
+        ({"OPENREG_DEVICE_COUNT": "0"}, 0),
+        ({"OPENREG_VISIBLE_DEVICES": ""}, 0),
+    ],
+)
+def test_variables_choose_the_devices(variables, count, run_python):
+    code = """
+import torch
+m = torch.openreg
+print(m.device_count(), torch.accelerator.device_count(), m.is_available())
+"""
+    assert run_python(code, **variables) == f"{count} {count} {count > 0}"
+
+
+def test_without_a_device_the_first_use_says_why(run_python):
+    code = "import torch; torch.openreg.init()"
+    result = run_python(code, check=False, OPENREG_DEVICE_COUNT="0")
+    assert result.returncode == 1
+    assert "OPENREG_DEVICE_COUNT is 0" in result.stderr
+
+
+def test_a_malformed_variable_is_named_with_its_value(run_python):
+    code = "import torch; torch.openreg.init()"
+    result = run_python(code, check=False, OPENREG_DEVICE_COUNT="many")
+    assert result.returncode == 1
+    error = result.stderr.splitlines()[-1]
+    assert "OPENREG_DEVICE_COUNT" in error
+    assert "many" in error
+
+
+def test_a_malformed_variable_leaves_torch_usable(run_python):
+    code = """
+import torch, warnings
+warnings.simplefilter("ignore")
+torch.manual_seed(1)
+print(torch.openreg.is_available(), torch.ones(2).sum().item())
+"""
+    assert run_python(code, OPENREG_DEVICE_COUNT="many") == "False 2.0"
+
+
+# --- the current device -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "device", [1, "openreg:1", torch.device("openreg", 1), torch.openreg.device(1)]
+)
+def test_set_device_takes_every_way_to_name_one(device):
+    torch.openreg.set_device(device)
+    assert torch.openreg.current_device() == 1
+    assert torch.accelerator.current_device_index() == 1
+
+
+def test_a_negative_index_changes_nothing():
+    torch.openreg.set_device(1)
+    torch.openreg.set_device(-1)
+    with torch.openreg.device(-1):
+        assert torch.openreg.current_device() == 1
+    torch.openreg.synchronize(-1)
+
+
+BAD_DEVICES = [
+    (2, *BAD_INDEX),
+    (127, *BAD_INDEX),
+    # These would name device 0 or 1 if they were cut to eight bits.
+    (256, RuntimeError, "invalid device ordinal.* got 256"),
+    (1 << 40, RuntimeError, "invalid device ordinal"),
+    ("openreg:2", *BAD_INDEX),
+    ("cpu", *NOT_OURS),
+    (torch.device("cpu"), *NOT_OURS),
+    ("nosuch", *UNKNOWN),
+    (1.0, *NO_INDEX),
+    ([], *NO_INDEX),
+]
+
+
+@pytest.mark.parametrize(("device", "error", "text"), BAD_DEVICES)
+@pytest.mark.parametrize(
+    "use",
+    [
+        torch.openreg.set_device,
+        torch.openreg.synchronize,
+        torch.openreg.mem_get_info,
+        lambda device: torch.openreg.device(device).__enter__(),
+        lambda device: torch.openreg.Stream(device=device),
+    ],
+    ids=["set_device", "synchronize", "mem_get_info", "device", "Stream"],
+)
+def test_a_wrong_device_is_refused(use, device, error, text):
+    with pytest.raises(error, match=text):
+        use(device)
+    assert torch.openreg.current_device() == 0
+
+
+@pytest.mark.parametrize("device", [None, "openreg", torch.device("openreg")])
+def test_set_device_needs_an_index(device):
+    with pytest.raises(*NO_INDEX[:1], match=NO_INDEX[1]):
+        torch.openreg.set_device(device)
+
+
+def test_every_thread_has_a_device_of_its_own():
+    torch.openreg.set_device(1)
+    assert in_thread(torch.openreg.current_device) == 0
+    in_thread(lambda: torch.openreg.set_device(0))
+    assert torch.openreg.current_device() == 1
+
+
+def test_the_context_puts_the_device_back():
+    with torch.openreg.device(1):
+        assert torch.openreg.current_device() == 1
+        with torch.openreg.device("openreg:0"):
+            assert torch.openreg.current_device() == 0
+        assert torch.openreg.current_device() == 1
+        with torch.openreg.device(None):
+            assert torch.openreg.current_device() == 1
+    assert torch.openreg.current_device() == 0
+
+
+def test_the_context_puts_the_device_back_after_an_exception():
+    with pytest.raises(KeyError), torch.openreg.device(1):
+        raise KeyError
+    assert torch.openreg.current_device() == 0
+
+
+def test_a_context_can_be_entered_again():
+    context = torch.openreg.device(1)
+    for _ in range(2):
+        with context:
+            assert torch.openreg.current_device() == 1
+        assert torch.openreg.current_device() == 0
+
+
+def test_device_of_follows_a_tensor_and_a_storage():
+    x = torch.empty(1, device="openreg:1")
+    for thing in (x, x.untyped_storage()):
+        with torch.openreg.device_of(thing):
+            assert torch.openreg.current_device() == 1
+        assert torch.openreg.current_device() == 0
+
+
+def test_device_of_something_on_the_host_changes_nothing():
+    torch.openreg.set_device(1)
+    for thing in (torch.empty(1), torch.empty(1).untyped_storage()):
+        with torch.openreg.device_of(thing):
+            assert torch.openreg.current_device() == 1
+
+
+def test_device_of_refuses_what_has_no_device():
+    with pytest.raises(AttributeError):
+        torch.openreg.device_of("openreg:0")
+
+
+@pytest.mark.parametrize(
+    "exchange", [torch.openreg._exchange_device, torch.openreg._maybe_exchange_device]
+)
+def test_exchanging_returns_the_device_before(exchange):
+    assert exchange(1) == 0
+    assert exchange(-1) == -1
+    assert exchange(0) == 1
+    with pytest.raises(BAD_INDEX[0], match=BAD_INDEX[1]):
+        exchange(2)
+    assert torch.openreg.current_device() == 0
+
+
+def test_the_guard_of_pytorch_changes_the_device():
+    with torch.openreg._DeviceGuard(1):
+        assert torch.openreg.current_device() == 1
+    assert torch.openreg.current_device() == 0
+
+
+def test_an_index_is_made_of_every_device_argument():
+    get = torch.openreg._utils._get_device_index
+    torch.openreg.set_device(1)
+    assert get(0) == 0
+    assert get("openreg:0") == 0
+    assert get(torch.openreg.device(0)) == 0
+    assert get(None, optional=True) == 1
+    assert get("openreg", optional=True) == 1
+    assert get("cpu", allow_cpu=True) == -1
+    with pytest.raises(ValueError, match="cuda:0"):
+        get("cuda:0", optional=True, allow_cpu=True)
+
+
+# --- what a device is like ----------------------------------------------------
+
+
+@pytest.mark.parametrize("index", DEVICES)
+def test_properties_are_those_of_the_device(index):
+    properties = torch.openreg.get_device_properties(index)
+    numbers = (
+        "total_memory major minor multi_processor_count warp_size L2_cache_size "
+        "max_threads_per_block max_threads_per_multi_processor "
+        "regs_per_multiprocessor shared_memory_per_block"
+    )
+    for name in numbers.split():
+        assert type(getattr(properties, name)) is int, name
+    assert properties.total_memory == torch.openreg.mem_get_info(index)[1]
+    assert properties.name == torch.openreg.get_device_name(index) != ""
+    assert torch.openreg.get_device_capability(index) == (
+        properties.major,
+        properties.minor,
+    )
+    assert f"name='{properties.name}'" in repr(properties)
+
+
+def test_properties_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        torch.openreg.get_device_properties().major = 9
+
+
+def test_devices_are_told_apart_by_their_uuid():
+    first, second = (torch.openreg.get_device_properties(i).uuid for i in DEVICES)
+    assert first.bytes != second.bytes
+    assert len(first.bytes) == 16
+    assert str(first).replace("-", "") == bytes(first.bytes).hex()
+    assert [len(part) for part in str(first).split("-")] == [8, 4, 4, 4, 12]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        torch.openreg.get_device_properties,
+        torch.openreg.get_device_name,
+        torch.openreg.get_device_capability,
+        lambda device: torch.openreg.can_device_access_peer(device, 0),
+        lambda device: torch.openreg.can_device_access_peer(0, device),
+    ],
+    ids=["properties", "name", "capability", "device", "peer"],
+)
+def test_what_a_device_is_like_needs_one_that_exists(use):
+    for index in (-1, 2, 300):
+        with pytest.raises(AssertionError, match=r"Invalid .*device id"):
+            use(index)
+    with pytest.raises(NOT_OURS[0], match=NOT_OURS[1]):
+        use("cpu")
+
+
+def test_peers_are_other_devices():
+    access = torch.openreg.can_device_access_peer
+    assert access(0, 1) is access("openreg:1", "openreg:0") is True
+    assert access(0, 0) is False
+
+
+def test_both_half_types_are_there_for_autocast():
+    assert torch.openreg.get_amp_supported_dtype() == [torch.float16, torch.bfloat16]
+    assert torch.openreg.is_bf16_supported() is True
+
+
+# --- torch and the module -----------------------------------------------------
+
+
+def test_the_accelerator_is_openreg():
+    assert torch.accelerator.current_accelerator() == torch.device("openreg")
+    assert torch.accelerator.is_available()
+    assert torch.accelerator.device_count() == 2
+    assert (
+        torch.float64 in torch.accelerator.get_device_capability()["supported_dtypes"]
+    )
+
+
+def test_the_accelerator_changes_the_same_device():
+    torch.accelerator.set_device_index(1)
+    assert torch.openreg.current_device() == 1
+    with torch.accelerator.device_index(0):
+        assert torch.openreg.current_device() == 0
+    assert torch.openreg.current_device() == 1
+    torch.accelerator.synchronize()
+    with pytest.raises(BAD_INDEX[0], match=BAD_INDEX[1]):
+        torch.accelerator.set_device_index(2)
+
+
+def test_the_module_is_found_by_every_name():
+    import torch.openreg.memory
+    import torch.openreg.random
+    import torch.openreg.streams
+
+    assert torch.openreg is torch_openreg.openreg
+    assert torch.get_device_module() is torch.openreg
+    assert torch.get_device_module("openreg:1") is torch.openreg
+    assert torch.openreg.streams.Stream is torch_openreg.openreg.streams.Stream
+
+
+def test_torch_classes_have_methods_for_the_device():
+    for owner in (
+        torch.Tensor,
+        torch.UntypedStorage,
+        torch.nn.utils.rnn.PackedSequence,
+    ):
+        assert callable(owner.openreg)
+        assert isinstance(inspect.getattr_static(owner, "is_openreg"), property)
+    assert callable(torch.nn.Module.openreg)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="torch.openreg.*nosuch"):
+        torch.openreg.nosuch
+
+
+def test_every_public_name_exists():
+    missing = [n for n in torch.openreg.__all__ if not hasattr(torch.openreg, n)]
+    assert missing == []
+
+
+def parameters(function):
+    """Names, kinds and defaults; the name of the device aside."""
+    found = inspect.signature(function).parameters.values()
+    text = [(p.name, p.kind, repr(p.default)) for p in found]
+    return [(n, k, d.replace("cuda", "openreg")) for n, k, d in text]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in [*torch.openreg.__all__, "_sleep", "_lazy_init", "_get_generator"]
+        if inspect.isroutine(getattr(torch.cuda, name, None))
+        or name in {"Event", "ExternalStream", "Stream", "StreamContext"}
+        or name in {"device", "device_of"}
+    ],
+)
+def test_signatures_are_those_of_cuda(name):
+    ours, cuda = getattr(torch.openreg, name), getattr(torch.cuda, name)
+    assert parameters(ours) == parameters(cuda)
+
+
+def test_device_arguments_are_understood_as_cudas():
+    ours = _utils._get_device_index
+    assert parameters(ours) == parameters(torch.cuda._utils._get_device_index)
+
+
+def test_the_stub_lists_what_the_library_has():
+    stub = ast.parse(Path(torch_openreg.__file__).with_name("_C.pyi").read_text())
+    defined = {
+        node.name
+        for node in stub.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    assert defined == {name for name in dir(_C) if not name.startswith("__")}
+
+
+def test_the_count_is_asked_for_once(monkeypatch):
+    monkeypatch.setattr(_device, "_count", 0)
+    counts = [2]
+    monkeypatch.setattr(_C, "_getDeviceCount", counts.pop)
+    assert torch.openreg.device_count() == torch.openreg.device_count() == 2

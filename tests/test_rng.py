@@ -1,0 +1,302 @@
+"""Random numbers: seeds, states, and the generators of the devices."""
+
+import pickle
+import threading
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.usefixtures("as_before")
+
+DEVICES = ["openreg:0", "openreg:1"]
+openreg = torch.openreg
+
+
+def draw(device="openreg", n=4, **options):
+    return torch.rand(n, device=device, **options).tolist()
+
+
+def generator(seed=None, device="openreg"):
+    made = torch.Generator(device)
+    return made if seed is None else made.manual_seed(seed)
+
+
+# --- seeds --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("seed", [torch.manual_seed, openreg.manual_seed_all])
+def test_every_device_is_seeded(seed, device):
+    seed(3)
+    first = draw(device)
+    assert draw(device) != first
+    seed(3)
+    assert draw(device) == first
+
+
+def test_the_current_device_is_seeded_alone():
+    openreg.manual_seed_all(1)
+    first = {device: draw(device) for device in DEVICES}
+    openreg.manual_seed_all(1)
+    draw("openreg:0"), draw("openreg:1")
+    with openreg.device(1):
+        openreg.manual_seed(1)
+    assert draw("openreg:1") == first["openreg:1"]
+    assert draw("openreg:0") != first["openreg:0"]
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**63])
+def test_a_seed_gives_the_numbers_it_gives_on_the_cpu(seed):
+    torch.manual_seed(seed)
+    assert draw() == draw("cpu")
+
+
+def test_the_devices_generator_is_apart_from_the_cpus():
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    draw()
+    openreg.manual_seed(9)
+    openreg.seed_all()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_seed_can_be_read_back():
+    openreg.manual_seed(11)
+    assert openreg.initial_seed() == 11
+    openreg.manual_seed(-1)
+    assert openreg.initial_seed() == 2**64 - 1
+    openreg.manual_seed(2.9)
+    assert openreg.initial_seed() == 2
+
+
+def test_seeds_nobody_chose_differ():
+    seen = set()
+    for seed in (openreg.seed, openreg.seed_all, openreg.seed):
+        seed()
+        seen.add(openreg.initial_seed())
+    assert len(seen) == 3
+
+
+def test_all_devices_get_the_one_seed_nobody_chose():
+    openreg.seed_all()
+    seeds = [g.initial_seed() for g in openreg.default_generators]
+    assert seeds[0] == seeds[1]
+
+
+@pytest.mark.parametrize("seed", [openreg.manual_seed, openreg.manual_seed_all])
+@pytest.mark.parametrize(
+    ("value", "error"), [("a", ValueError), (None, TypeError), (2**64, ValueError)]
+)
+def test_what_is_no_seed_is_refused(seed, value, error):
+    with pytest.raises(error):
+        seed(value)
+
+
+def test_seeding_does_not_start_the_device_and_counts(run_python):
+    code = """
+import torch
+torch.openreg.manual_seed(11)
+torch.manual_seed(12)
+torch.openreg.seed_all()
+torch.openreg.manual_seed(13)
+print(torch.openreg.is_initialized(), torch.openreg.initial_seed())
+"""
+    assert run_python(code) == "False 13"
+
+
+def test_nobody_can_foresee_the_first_seed(run_python):
+    code = "import torch; print(torch.openreg.initial_seed())"
+    assert run_python(code) != run_python(code)
+
+
+def test_seeding_without_a_device_does_nothing(run_python):
+    code = """
+import torch
+torch.manual_seed(1)
+torch.openreg.manual_seed(1)
+torch.openreg.manual_seed_all(1)
+torch.openreg.seed()
+torch.openreg.seed_all()
+torch.openreg.set_rng_state(torch.get_rng_state())
+print(torch.openreg.get_rng_state_all(), torch.openreg.default_generators)
+"""
+    assert run_python(code, OPENREG_DEVICE_COUNT="0") == "[] ()"
+
+
+# --- states -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["openreg:1", 1, torch.device("openreg:1")])
+def test_a_state_brings_the_numbers_back(device):
+    openreg.manual_seed_all(1)
+    draw("openreg:1")
+    state = openreg.get_rng_state(device)
+    first = draw("openreg:1")
+    openreg.set_rng_state(state, device)
+    assert draw("openreg:1") == first
+
+
+@pytest.mark.parametrize("device", ["openreg", torch.device("openreg")])
+def test_a_state_is_the_current_devices_by_default(device):
+    openreg.manual_seed_all(1)
+    with openreg.device(1):
+        draw("openreg:1")
+        assert torch.equal(openreg.get_rng_state(device), openreg.get_rng_state(1))
+        assert torch.equal(openreg.get_rng_state(), openreg.get_rng_state(1))
+    assert not torch.equal(openreg.get_rng_state(), openreg.get_rng_state(1))
+
+
+def test_the_states_of_all_devices_come_and_go_together():
+    openreg.manual_seed_all(1)
+    states = openreg.get_rng_state_all()
+    assert [type(states), len(states)] == [list, 2]
+    first = [draw(device) for device in DEVICES]
+    openreg.set_rng_state_all(states)
+    assert [draw(device) for device in DEVICES] == first
+    openreg.set_rng_state_all(iter(states[:1]))  # fewer than there are devices
+    assert draw("openreg:0") == first[0]
+
+
+def test_a_state_is_a_byte_tensor_on_the_host_and_a_copy():
+    openreg.manual_seed(5)
+    state = openreg.get_rng_state()
+    assert (state.dtype, state.device.type) == (torch.uint8, "cpu")
+    state.zero_()
+    assert openreg.initial_seed() == 5
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        (torch.zeros(3, dtype=torch.uint8), RuntimeError),
+        (torch.zeros(5056), TypeError),
+        ("state", TypeError),
+        (None, TypeError),
+    ],
+)
+def test_what_is_no_state_is_refused_and_changes_nothing(state, error):
+    openreg.manual_seed(5)
+    with pytest.raises(error):
+        openreg.set_rng_state(state)
+    assert openreg.initial_seed() == 5
+
+
+@pytest.mark.parametrize("index", [2, 300, "openreg:2"])
+def test_states_are_those_of_existing_devices(index):
+    with pytest.raises(RuntimeError, match=r"must be in \[0, 2\)"):
+        openreg.get_rng_state(index)
+    with pytest.raises(RuntimeError, match=r"must be in \[0, 2\)"):
+        openreg.set_rng_state(openreg.get_rng_state(), index)
+
+
+def test_fork_rng_puts_the_state_back():
+    openreg.manual_seed_all(1)
+    with torch.random.fork_rng(devices=[0, 1], device_type="openreg"):
+        torch.manual_seed(99)
+        inside = [draw(device) for device in DEVICES]
+    after = [draw(device) for device in DEVICES]
+    assert after != inside
+    openreg.manual_seed_all(1)
+    assert [draw(device) for device in DEVICES] == after
+
+
+# --- generators ---------------------------------------------------------------
+
+
+def test_each_device_has_one_default_generator():
+    generators = openreg.default_generators
+    assert type(generators) is tuple
+    assert generators is openreg.default_generators
+    assert [str(g.device) for g in generators] == DEVICES
+    for index, device in enumerate(map(torch.device, DEVICES)):
+        assert openreg._get_generator(device) is generators[index]
+    with openreg.device(1):
+        assert openreg._get_generator(torch.device("openreg")) is generators[1]
+
+
+def test_default_generators_are_those_that_are_seeded():
+    openreg.manual_seed_all(21)
+    assert [g.initial_seed() for g in openreg.default_generators] == [21, 21]
+    openreg.default_generators[1].manual_seed(22)
+    first = draw("openreg:1")
+    assert first == draw("openreg:1", generator=generator(22, "openreg:1"))
+
+
+def test_a_new_generator_has_pytorchs_default_seed():
+    assert generator().initial_seed() == torch.Generator().initial_seed()
+    assert generator().device.type == "openreg"
+
+
+def test_a_generator_draws_what_the_default_one_does():
+    openreg.manual_seed(3)
+    assert draw() == draw(generator=generator(3))
+
+
+def test_a_state_moves_to_another_generator():
+    first = generator(1)
+    draw(generator=first)
+    second, clone = generator(), first.clone_state()
+    second.set_state(first.get_state())
+    numbers = draw(generator=first)
+    assert draw(generator=second) == draw(generator=clone) == numbers
+
+
+def test_a_generator_can_be_pickled():
+    first = generator(4)
+    draw(generator=first)
+    second = pickle.loads(pickle.dumps(first))
+    assert second.device == first.device
+    assert draw(generator=second) == draw(generator=first)
+
+
+def test_a_generator_of_another_device_is_refused():
+    with pytest.raises(RuntimeError, match="'openreg' device type .* found 'cpu'"):
+        draw(generator=torch.Generator("cpu"))
+    with pytest.raises(RuntimeError, match="'cpu' device type .* found 'openreg'"):
+        draw("cpu", generator=generator())
+
+
+# --- streams and threads ------------------------------------------------------
+
+
+def test_the_stream_does_not_change_the_numbers():
+    def on(stream):
+        openreg.manual_seed(5)
+        with openreg.stream(stream):
+            x = torch.rand(1000, device="openreg")
+        stream.synchronize()
+        return x.tolist()
+
+    first = on(openreg.default_stream())
+    assert on(openreg.Stream()) == first
+    assert on(openreg.Stream()) == first
+
+
+def test_threads_share_the_generator():
+    openreg.manual_seed(5)
+    first, second = draw(), draw()
+    openreg.manual_seed(5)
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(draw()))
+    thread.start()
+    thread.join()
+    assert seen == [first]
+    assert draw() == second
+
+
+def test_threads_never_draw_the_same_numbers():
+    openreg.manual_seed(5)
+    expected = torch.rand(64, 16, device="openreg").tolist()
+    openreg.manual_seed(5)
+    seen = []
+
+    def work():
+        for _ in range(16):
+            seen.append(draw(n=16))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == sorted(expected)
