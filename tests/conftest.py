@@ -4,6 +4,8 @@ Nothing here imports torch before a test asks for it: some tests do without.
 """
 
 import ctypes
+import functools
+import json
 import os
 import subprocess
 import sys
@@ -21,7 +23,7 @@ def load_libopenreg():
 
 
 class Gate:
-    """Holds a stream until it is opened.
+    """Holds a stream until it is opened. Keep it until the stream is done with it.
 
     The stream's worker waits in libc and needs nothing of Python, so a call that
     waits for it while keeping Python's lock shows as a hang, not as a success.
@@ -67,25 +69,77 @@ def libopenreg():
     return load_libopenreg()
 
 
+def start_python(code, folder, timeout=60, **variables):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,  # not where a folder of ours could pass for the package
+        env={**os.environ, **variables},
+        text=True,
+        capture_output=True,
+        timeout=timeout,
+    )
+
+
 @pytest.fixture
 def run_python(tmp_path):
     """Runs code in a Python of its own and returns what it printed."""
 
-    def run(code, check=True, timeout=60, **variables):
-        result = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,  # not where a folder of ours could pass for the package
-            env={**os.environ, **variables},
-            text=True,
-            capture_output=True,
-            timeout=timeout,
-        )
+    def run(code, check=True, **options):
+        result = start_python(code, tmp_path, **options)
         if check:
             assert result.returncode == 0, result.stderr
             return result.stdout.strip()
         return result
 
     return run
+
+
+# A child for each expression, which tells through a pipe what became of it. One
+# that hangs is ended by the alarm, and one that dies has its signal told.
+FORK = """
+import json, os, signal, sys, torch
+m = torch.openreg
+{before}
+
+def told(expression):
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            text = str(eval(expression))
+        except Exception as error:
+            text = f"{{type(error).__name__}}: {{error}}"
+        os.write(write, text.encode())
+        os._exit(0)
+    os.close(write)
+    text = b"".join(iter(lambda: os.read(read, 1 << 16), b"")).decode()
+    os.close(read)
+    status = os.waitpid(child, 0)[1]
+    return text if status == 0 else f"status {{status}}: {{text}}"
+
+print(json.dumps([told(expression) for expression in {expressions!r}]))
+{after}
+"""
+
+
+@pytest.fixture(scope="session")
+def fork_python(tmp_path_factory):
+    """Has a Python run `before`, then forks a child of it for each expression,
+    then runs `after`. Returns what the children make of the expressions: the text
+    of the value or of the exception."""
+    folder = tmp_path_factory.mktemp("fork")
+
+    @functools.cache
+    def run(expressions, before, after):
+        code = FORK.format(expressions=expressions, before=before, after=after)
+        result = start_python(code, folder, timeout=300)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    return lambda expressions, before="", after="": run(
+        tuple(expressions), before, after
+    )
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
-"""The docs say what the code says: markers, paths, functions, variables."""
+"""The docs say what the code says: markers, paths, names, sessions, variables."""
 
+import ast
 import functools
 import os
 import re
@@ -18,8 +19,7 @@ INSTALLED = [ROOT / "torch_openreg" / name for name in ("include", "lib", "share
 
 
 def pages():
-    readme = ROOT / "README.md"
-    return sorted(DOCS.glob("*.md")) + ([readme] if readme.exists() else [])
+    return sorted(DOCS.glob("*.md")) + [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
 @functools.cache
@@ -127,12 +127,14 @@ def looks_like_a_path(text):
     return Path(text).suffix in CODE_SUFFIXES | {".md", ".sh", ".svg", ".toml"}
 
 
-def quoted_paths(page):
+def quotations(page):
+    """What stands in single backticks on a page."""
     fences = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-    prose = fences.sub("", page.read_text())
-    return [
-        text for text in re.findall(r"`([^`\n]+)`", prose) if looks_like_a_path(text)
-    ]
+    return re.findall(r"`([^`\n]+)`", fences.sub("", page.read_text()))
+
+
+def quoted_paths(page):
+    return [text for text in quotations(page) if looks_like_a_path(text)]
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
@@ -151,6 +153,95 @@ def test_paths_are_told_from_other_quotations():
     assert not looks_like_a_path("2.5GiB")
     assert not looks_like_a_path("yes/no")
     assert any(quoted_paths(page) for page in pages())
+
+
+# --- names of the integration ---------------------------------------------------
+
+
+@functools.cache
+def quoted_names():
+    """Last parts of the quoted names: "x" for `torch.openreg.x` and `x()`."""
+    return {
+        text.removesuffix("()").split(".")[-1]
+        for page in DOCS.glob("*.md")
+        for text in quotations(page)
+    }
+
+
+def public_names():
+    tree = ast.parse((ROOT / "torch_openreg/openreg/__init__.py").read_text())
+    (names,) = (
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"
+    )
+    return names
+
+
+def test_every_name_of_the_device_module_is_on_a_page():
+    assert sorted(set(public_names()) - quoted_names()) == []
+
+
+@pytest.mark.parametrize("name", ["Guard", "Hooks", "DeviceAllocator"])
+def test_every_method_that_pytorch_calls_is_on_a_page(name):
+    header = (ROOT / f"csrc/runtime/OpenReg{name}.h").read_text()
+    methods = re.findall(r"(\w+)\([^;{}()]*\)[\w\s]*\boverride\b", header)
+    assert len(methods) > 5
+    assert sorted(set(methods) - quoted_names()) == []
+
+
+def test_every_runtime_module_is_on_a_page():
+    quoted = {text for page in DOCS.glob("*.md") for text in quotations(page)}
+    modules = {name_of(path) for path in (ROOT / "csrc/runtime").glob("*.h")}
+    assert modules - quoted == set() != modules
+
+
+# --- sessions -----------------------------------------------------------------
+
+# Runs in a child that was forked before the device was used.
+RUN_SESSIONS = """
+import doctest
+
+def failures(text):
+    parser, report = doctest.DocTestParser(), []
+    test = parser.get_doctest(text, {}, "page", None, 0)
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)
+    return "".join(report)
+"""
+
+
+def sessions():
+    """Page -> its `pycon` blocks, as one text."""
+    block = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    found = {name_of(page): block.findall(page.read_text()) for page in pages()}
+    return {name: "\n".join(blocks) for name, blocks in found.items() if blocks}
+
+
+WRONG = ">>> 1 + 1\n3\n"
+
+
+def told(fork_python):
+    """Page -> what is wrong with its sessions; "" -> the same for a wrong one."""
+    texts = {**sessions(), "": WRONG}
+    runs = [f"failures({text!r})" for text in texts.values()]
+    return dict(zip(texts, fork_python(runs, RUN_SESSIONS), strict=True))
+
+
+@pytest.mark.parametrize("page", sessions())
+def test_sessions_give_what_the_page_shows(page, fork_python):
+    assert told(fork_python)[page] == ""
+
+
+def test_a_wrong_session_is_found(fork_python):
+    assert "Expected:\n    3\nGot:\n    2" in told(fork_python)[""]
+
+
+def test_the_program_of_the_readme_runs(run_python):
+    (program,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S
+    )
+    loss, allocated = run_python(program).split()
+    assert float(loss) < 8 and int(allocated) > 0
 
 
 # --- functions ----------------------------------------------------------------

@@ -183,9 +183,9 @@ def test_what_is_no_state_is_refused_and_changes_nothing(state, error):
 
 @pytest.mark.parametrize("index", [2, 300, "openreg:2"])
 def test_states_are_those_of_existing_devices(index):
-    with pytest.raises(RuntimeError, match=r"must be in \[0, 2\)"):
+    with pytest.raises(RuntimeError, match=r"index range \[0, 2\)"):
         openreg.get_rng_state(index)
-    with pytest.raises(RuntimeError, match=r"must be in \[0, 2\)"):
+    with pytest.raises(RuntimeError, match=r"index range \[0, 2\)"):
         openreg.set_rng_state(openreg.get_rng_state(), index)
 
 

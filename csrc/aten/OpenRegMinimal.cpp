@@ -55,6 +55,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 // Operators with a door of their own for backends.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_fused_sdp_choice", TORCH_FN(ops::_fused_sdp_choice));
   m.impl(
       "_scaled_dot_product_fused_attention_overrideable",
       TORCH_FN(ops::_scaled_dot_product_fused_attention_overrideable));

@@ -22,6 +22,15 @@ size_t roundUp(size_t value, size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+// Rounding would overflow; no device has that much anyway.
+constexpr size_t kTooLarge = SIZE_MAX;
+
+size_t blockSize(size_t bytes) {
+  return bytes > SIZE_MAX - kOwnSegmentRounding
+      ? kTooLarge
+      : roundUp(bytes, kSmallestBlock);
+}
+
 bool isSmall(size_t size) {
   return size <= kLargestSmallBlock;
 }
@@ -40,17 +49,6 @@ int64_t asInt(size_t value) {
 
 } // namespace
 
-void PoolStat::add(int64_t amount) {
-  current += amount;
-  peak = std::max(peak, current);
-  allocated += amount;
-}
-
-void PoolStat::subtract(int64_t amount) {
-  current -= amount;
-  freed += amount;
-}
-
 bool BlockPool::Order::operator()(const Block* a, const Block* b) const {
   if (a->stream != b->stream) {
     return std::less<>()(a->stream, b->stream);
@@ -67,14 +65,34 @@ bool BlockPool::worthSplitting(const Block* block, size_t size) {
   return block->small ? rest >= kSmallestBlock : rest > kLargestSmallBlock;
 }
 
-void BlockPool::count(
-    PoolStats::Array& array,
-    const Block* block,
-    int64_t amount) {
-  for (const auto kind :
-       {PoolStats::All, block->small ? PoolStats::Small : PoolStats::Large}) {
-    amount >= 0 ? array[kind].add(amount) : array[kind].subtract(-amount);
+// --- blocks and the free ones among them --------------------------------------
+
+BlockPool::Block* BlockPool::newBlock() {
+  if (spares_.empty()) {
+    return new Block;
   }
+  Block* block = spares_.back().release();
+  spares_.pop_back();
+  return block;
+}
+
+// Keeps the nodes and the capacity of the vectors; the rest starts anew.
+void BlockPool::recycle(Block* block) {
+  block->before = block->after = nullptr;
+  spares_.emplace_back(block);
+}
+
+void BlockPool::insertFree(Block* block) {
+  FreeBlocks& blocks = freeBlocks(block);
+  if (block->freeNode) {
+    blocks.insert(std::move(block->freeNode));
+  } else {
+    blocks.insert(block);
+  }
+}
+
+void BlockPool::takeFree(Block* block) {
+  block->freeNode = freeBlocks(block).extract(block);
 }
 
 // --- allocating ---------------------------------------------------------------
@@ -83,15 +101,12 @@ void* BlockPool::allocate(size_t bytes, BlockDevice::Stream stream) {
   if (void* pointer = tryAllocate(bytes, stream)) {
     return pointer;
   }
-  const size_t size = roundUp(bytes, kSmallestBlock);
+  const size_t size = blockSize(bytes);
   Lock lock(mutex_);
   ++stats_.retries;
   releaseCache(lock);
   // A block that was parked may fit, and another thread may have freed one.
-  Block* block = takeCached(size, stream);
-  if (!block && size >= bytes) {
-    block = takeNew(size, stream);
-  }
+  Block* block = take(size, stream);
   if (!block) {
     ++stats_.outOfMemory;
     return nullptr;
@@ -100,17 +115,19 @@ void* BlockPool::allocate(size_t bytes, BlockDevice::Stream stream) {
 }
 
 void* BlockPool::tryAllocate(size_t bytes, BlockDevice::Stream stream) {
-  const size_t size = roundUp(bytes, kSmallestBlock);
-  if (size < bytes) {
-    return nullptr; // so large that rounding overflowed
-  }
+  const size_t size = blockSize(bytes);
   const Lock lock(mutex_);
   reclaimFinished();
-  Block* block = takeCached(size, stream);
-  if (!block) {
-    block = takeNew(size, stream);
-  }
+  Block* block = take(size, stream);
   return block ? finishAllocation(block, size, bytes) : nullptr;
+}
+
+BlockPool::Block* BlockPool::take(size_t size, BlockDevice::Stream stream) {
+  if (size == kTooLarge) {
+    return nullptr;
+  }
+  Block* block = takeCached(size, stream);
+  return block ? block : takeNew(size, stream);
 }
 
 // The smallest free block of the stream that is large enough.
@@ -126,23 +143,24 @@ BlockPool::Block* BlockPool::takeCached(
     return nullptr;
   }
   Block* block = *found;
-  blocks.erase(found);
+  block->freeNode = blocks.extract(found);
   return block;
 }
 
 BlockPool::Block* BlockPool::takeNew(size_t size, BlockDevice::Stream stream) {
-  auto block = std::make_unique<Block>();
+  void* pointer = device_.mapSegment(segmentSize(size));
+  if (!pointer) {
+    return nullptr;
+  }
+  Block* block = newBlock();
+  block->pointer = pointer;
   block->size = segmentSize(size);
   block->stream = stream;
   block->small = isSmall(size);
-  block->pointer = device_.mapSegment(block->size);
-  if (!block->pointer) {
-    return nullptr;
-  }
   ++stats_.maps;
-  count(stats_.segment, block.get(), 1);
-  count(stats_.reservedBytes, block.get(), asInt(block->size));
-  return block.release();
+  count(stats_.segment, block, 1);
+  count(stats_.reservedBytes, block, asInt(block->size));
+  return block;
 }
 
 void* BlockPool::finishAllocation(Block* block, size_t size, size_t requested) {
@@ -161,7 +179,12 @@ void* BlockPool::finishAllocation(Block* block, size_t size, size_t requested) {
   }
   block->allocated = true;
   block->requested = requested;
-  allocated_.emplace(block->pointer, block);
+  if (block->allocatedNode) {
+    block->allocatedNode.key() = block->pointer;
+    allocated_.insert(std::move(block->allocatedNode));
+  } else {
+    allocated_.emplace(block->pointer, block);
+  }
   count(stats_.allocation, block, 1);
   count(stats_.allocatedBytes, block, asInt(block->size));
   count(stats_.active, block, 1);
@@ -172,7 +195,7 @@ void* BlockPool::finishAllocation(Block* block, size_t size, size_t requested) {
 
 // Leaves `size` bytes in the block; the rest becomes a free block after it.
 void BlockPool::splitOff(Block* block, size_t size) {
-  auto* rest = new Block;
+  Block* rest = newBlock();
   rest->pointer = static_cast<char*>(block->pointer) + size;
   rest->size = block->size - size;
   rest->stream = block->stream;
@@ -184,7 +207,7 @@ void BlockPool::splitOff(Block* block, size_t size) {
   }
   block->after = rest;
   block->size = size;
-  freeBlocks(rest).insert(rest);
+  insertFree(rest);
 }
 
 // --- freeing ------------------------------------------------------------------
@@ -196,7 +219,7 @@ bool BlockPool::free(void* pointer) {
     return false;
   }
   Block* block = found->second;
-  allocated_.erase(found);
+  block->allocatedNode = allocated_.extract(found);
   block->allocated = false;
   count(stats_.allocation, block, -1);
   count(stats_.allocatedBytes, block, -asInt(block->size));
@@ -249,7 +272,7 @@ void BlockPool::makeFree(Block* block) {
   count(stats_.activeBytes, block, -asInt(block->size));
   count(stats_.requestedBytes, block, -asInt(block->requested));
   for (Block* neighbour : {block->before, block->after}) {
-    if (neighbour && !neighbour->allocated && neighbour->pendingEvents == 0) {
+    if (neighbour && neighbour->isFree()) {
       absorb(block, neighbour);
     }
   }
@@ -257,12 +280,12 @@ void BlockPool::makeFree(Block* block) {
     count(stats_.inactiveSplit, block, 1);
     count(stats_.inactiveSplitBytes, block, asInt(block->size));
   }
-  freeBlocks(block).insert(block);
+  insertFree(block);
 }
 
 // Makes a free neighbour part of the block.
 void BlockPool::absorb(Block* block, Block* neighbour) {
-  freeBlocks(neighbour).erase(neighbour);
+  takeFree(neighbour);
   count(stats_.inactiveSplit, neighbour, -1);
   count(stats_.inactiveSplitBytes, neighbour, -asInt(neighbour->size));
   if (neighbour == block->before) {
@@ -278,7 +301,7 @@ void BlockPool::absorb(Block* block, Block* neighbour) {
     }
   }
   block->size += neighbour->size;
-  delete neighbour;
+  recycle(neighbour);
 }
 
 // --- giving memory back -------------------------------------------------------
@@ -290,7 +313,7 @@ void BlockPool::emptyCache() {
 
 void BlockPool::releaseCache(Lock& lock) {
   waitForParked(lock);
-  std::vector<std::unique_ptr<Block>> segments;
+  std::vector<void*> segments;
   for (FreeBlocks* blocks : {&freeLarge_, &freeSmall_}) {
     for (auto next = blocks->begin(); next != blocks->end();) {
       Block* block = *next;
@@ -298,19 +321,20 @@ void BlockPool::releaseCache(Lock& lock) {
         ++next;
         continue;
       }
-      next = blocks->erase(next);
+      block->freeNode = blocks->extract(next++);
       ++stats_.unmaps;
       count(stats_.segment, block, -1);
       count(stats_.reservedBytes, block, -asInt(block->size));
-      segments.emplace_back(block);
+      segments.push_back(block->pointer);
+      recycle(block);
     }
   }
   // docs:begin wait-without-lock
   // Unmapping waits for the device, and what runs there may need the lock to
   // come to its end.
   lock.unlock();
-  for (const auto& segment : segments) {
-    device_.unmapSegment(segment->pointer);
+  for (void* segment : segments) {
+    device_.unmapSegment(segment);
   }
   lock.lock();
   // docs:end wait-without-lock

@@ -4,10 +4,12 @@
 // drive it with a device of its own.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -30,7 +32,7 @@ class BlockDevice {
   /// An event for all work of the stream so far.
   virtual Event record(Stream stream) = 0;
   virtual bool finished(Event event) = 0;
-  /// Waits for an event.
+  /// Waits for an event; returns early if it will never happen.
   virtual void wait(Event event) = 0;
   virtual void destroy(Event event) = 0;
 };
@@ -42,8 +44,15 @@ struct PoolStat {
   int64_t allocated = 0; // sum of all increases
   int64_t freed = 0; // sum of all decreases
 
-  void add(int64_t amount);
-  void subtract(int64_t amount);
+  void add(int64_t amount) {
+    current += amount;
+    peak = std::max(peak, current);
+    allocated += amount;
+  }
+  void subtract(int64_t amount) {
+    current -= amount;
+    freed += amount;
+  }
 };
 
 /// The figures torch.cuda.memory_stats() has: each for all blocks, for the small
@@ -55,7 +64,7 @@ struct PoolStats {
   Array allocation, segment, active, inactiveSplit; // counts
   Array allocatedBytes, reservedBytes, activeBytes, inactiveSplitBytes;
   Array requestedBytes;
-  int64_t retries = 0; // requests that succeeded only after the cache was freed
+  int64_t retries = 0; // requests for which the cache had to be given back
   int64_t outOfMemory = 0; // requests that failed
   int64_t maps = 0; // calls of mapSegment() that succeeded
   int64_t unmaps = 0;
@@ -124,6 +133,13 @@ class BlockPool {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
+  struct Block;
+  struct Order {
+    bool operator()(const Block* a, const Block* b) const;
+  };
+  using FreeBlocks = std::set<Block*, Order>;
+  using AllocatedBlocks = std::unordered_map<void*, Block*>;
+
   /// A piece of a segment.
   struct Block {
     void* pointer = nullptr;
@@ -136,17 +152,20 @@ class BlockPool {
     Block* after = nullptr;
     std::vector<BlockDevice::Stream> usedBy; // other streams noted for it
     int pendingEvents = 0; // after free(): events that still hold it back
+    // Its places in the containers while it is in none of them, so that going
+    // in and out takes no memory.
+    FreeBlocks::node_type freeNode;
+    AllocatedBlocks::node_type allocatedNode;
 
     bool isWholeSegment() const {
       return !before && !after;
     }
+    bool isFree() const {
+      return !allocated && pendingEvents == 0;
+    }
   };
 
-  struct Order {
-    bool operator()(const Block* a, const Block* b) const;
-  };
-  using FreeBlocks = std::set<Block*, Order>;
-
+  Block* take(size_t size, BlockDevice::Stream stream);
   Block* takeCached(size_t size, BlockDevice::Stream stream);
   Block* takeNew(size_t size, BlockDevice::Stream stream);
   void* finishAllocation(Block* block, size_t size, size_t requested);
@@ -155,6 +174,10 @@ class BlockPool {
   void reclaimFinished();
   void makeFree(Block* block);
   void absorb(Block* block, Block* neighbour);
+  Block* newBlock();
+  void recycle(Block* block);
+  void insertFree(Block* block);
+  void takeFree(Block* block);
   void releaseCache(Lock& lock);
   void waitForParked(Lock& lock);
   FreeBlocks& freeBlocks(const Block* block) {
@@ -164,12 +187,18 @@ class BlockPool {
   static void count(
       PoolStats::Array& array,
       const Block* block,
-      int64_t amount);
+      int64_t amount) {
+    for (const auto kind :
+         {PoolStats::All, block->small ? PoolStats::Small : PoolStats::Large}) {
+      amount >= 0 ? array[kind].add(amount) : array[kind].subtract(-amount);
+    }
+  }
 
   BlockDevice& device_;
   std::mutex mutex_;
   FreeBlocks freeSmall_, freeLarge_;
-  std::unordered_map<void*, Block*> allocated_;
+  AllocatedBlocks allocated_;
+  std::vector<std::unique_ptr<Block>> spares_;
   // Events of parked blocks, oldest first for each stream.
   std::unordered_map<
       BlockDevice::Stream,

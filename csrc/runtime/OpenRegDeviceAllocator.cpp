@@ -48,8 +48,11 @@ class PoolDevice final : public BlockDevice {
   bool finished(Event event) override {
     return queryHandle(static_cast<orEvent_t>(event));
   }
+  // A broken device runs nothing any more; its next user hears of it.
   void wait(Event event) override {
-    OPENREG_CHECK(orEventSynchronize(static_cast<orEvent_t>(event)));
+    if (orEventSynchronize(static_cast<orEvent_t>(event)) != orSuccess) {
+      orGetLastError();
+    }
   }
   void destroy(Event event) override {
     if (event) {
@@ -81,8 +84,12 @@ Memory& makeMemory(DeviceIndex device) {
 }
 
 Memory& memoryOf(DeviceIndex device) {
-  Memory* memory = memories[device].load(std::memory_order_acquire);
-  return C10_LIKELY(memory != nullptr) ? *memory : makeMemory(device);
+  if (C10_LIKELY(device >= 0 && device < kMaxDevices)) {
+    if (Memory* memory = memories[device].load(std::memory_order_acquire)) {
+      return *memory;
+    }
+  }
+  return makeMemory(device);
 }
 
 // docs:begin deleters

@@ -5,16 +5,7 @@
 namespace c10::openreg {
 
 bool queryHandle(orEvent_t event) {
-  if (!event) {
-    return true;
-  }
-  const orError_t status = orEventQuery(event);
-  if (status == orErrorNotReady) {
-    orGetLastError(); // an answer, not a failure
-    return false;
-  }
-  OPENREG_CHECK(status);
-  return true;
+  return !event || OPENREG_IS_READY(orEventQuery(event));
 }
 
 OpenRegEvent::~OpenRegEvent() {

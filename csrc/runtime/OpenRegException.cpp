@@ -3,18 +3,22 @@
 namespace c10::openreg {
 namespace {
 
+// The kind in the first line, as CUDA has it; the case in the second.
 std::string describe(orError_t status, const char* call) {
   const std::string detail = orGetLastErrorDetail();
   orGetLastError(); // reported now, so the next call starts clean
   return c10::str(
       "OpenReg error: ",
       orGetErrorString(status),
+      "\n",
+      detail,
       " (",
+      orGetErrorName(status),
+      ", ",
       static_cast<int>(status),
-      ") in `",
+      ", in `",
       call,
-      "`: ",
-      detail);
+      "`)");
 }
 
 } // namespace

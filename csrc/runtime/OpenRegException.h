@@ -23,6 +23,16 @@ inline void check(orError_t status, const char* call, SourceLocation where) {
   }
 }
 
+/// The answer of a query: orErrorNotReady means no, and any other error throws.
+inline bool isReady(orError_t status, const char* call, SourceLocation where) {
+  if (status == orErrorNotReady) {
+    orGetLastError(); // an answer, not a failure
+    return false;
+  }
+  check(status, call, where);
+  return true;
+}
+
 inline void checkWarn(orError_t status, const char* call) noexcept {
   if (C10_UNLIKELY(status != orSuccess)) {
     warnOfError(status, call);
@@ -36,6 +46,11 @@ inline void checkWarn(orError_t status, const char* call) noexcept {
 /// and its place; the .cpp builds the message.
 #define OPENREG_CHECK(call) \
   ::c10::openreg::check(    \
+      (call), #call, {__func__, __FILE__, static_cast<uint32_t>(__LINE__)})
+
+/// Runs a libopenreg query.
+#define OPENREG_IS_READY(call) \
+  ::c10::openreg::isReady(     \
       (call), #call, {__func__, __FILE__, static_cast<uint32_t>(__LINE__)})
 
 /// Runs a libopenreg call and warns if it fails.

@@ -2,12 +2,20 @@
 
 #include "runtime/OpenRegException.h"
 
+#include <atomic>
+
 namespace c10::openreg {
 
 DeviceIndex device_count() noexcept {
-  int count = 0;
+  static std::atomic<int> known{-1}; // it never changes
+  int count = known.load(std::memory_order_relaxed);
+  if (count >= 0) {
+    return static_cast<DeviceIndex>(count);
+  }
   const orError_t status = orGetDeviceCount(&count);
-  if (status != orSuccess && status != orErrorNoDevice) {
+  if (status == orSuccess || status == orErrorNoDevice) {
+    known.store(count, std::memory_order_relaxed);
+  } else {
     warnOfError(status, "orGetDeviceCount(&count)");
   }
   return static_cast<DeviceIndex>(count);
@@ -23,10 +31,11 @@ void check_device_index(DeviceIndex device) {
   const DeviceIndex count = device_count_ensure_non_zero();
   TORCH_CHECK(
       device >= 0 && device < count,
-      "openreg device index must be in [0, ",
+      "Device index value ",
+      static_cast<int>(device),
+      " is out of index range [0, ",
       static_cast<int>(count),
-      "), but got ",
-      static_cast<int>(device));
+      ")");
 }
 
 DeviceIndex current_device() {
@@ -57,6 +66,18 @@ DeviceIndex device_or_current(DeviceIndex device) {
   }
   check_device_index(device);
   return device;
+}
+
+orDeviceProp get_device_properties(DeviceIndex device) {
+  orDeviceProp properties;
+  OPENREG_CHECK(orGetDeviceProperties(&properties, device));
+  return properties;
+}
+
+bool can_device_access_peer(DeviceIndex device, DeviceIndex peer) {
+  int can = 0;
+  OPENREG_CHECK(orDeviceCanAccessPeer(&can, device, peer));
+  return can != 0;
 }
 
 void device_synchronize() {

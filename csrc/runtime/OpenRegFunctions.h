@@ -3,14 +3,16 @@
 
 #include <c10/core/Device.h>
 
+#include <openreg.h>
+
 namespace c10::openreg {
 
 /// Most devices there can be, the bound of OPENREG_DEVICE_COUNT: for arrays with
 /// a place per device.
 inline constexpr int kMaxDevices = 64;
 
-/// The number of visible devices; 0 if the library cannot be used. Never throws
-/// and starts nothing.
+/// The number of visible devices; 0 if the library cannot be used. Never throws,
+/// starts nothing, and answers in a forked child too.
 DeviceIndex device_count() noexcept;
 
 /// The same, but throws the reason if there is none.
@@ -31,6 +33,10 @@ DeviceIndex MaybeExchangeDevice(DeviceIndex device);
 
 /// `device`, or the current one if it is negative; throws if there is no such.
 DeviceIndex device_or_current(DeviceIndex device);
+
+/// What a device is like.
+orDeviceProp get_device_properties(DeviceIndex device);
+bool can_device_access_peer(DeviceIndex device, DeviceIndex peer);
 
 /// Waits for all work of the current device.
 void device_synchronize();

@@ -21,8 +21,13 @@ OpenRegGeneratorImpl* ownImplOf(const at::Generator& generator) {
   TORCH_CHECK(
       generator.defined() &&
           generator.device().type() == DeviceType::PrivateUse1,
-      "Expected a generator of an openreg device, but got one of ",
-      generator.defined() ? generator.device().str() : "no device");
+      "Expected a '",
+      c10::DeviceTypeName(DeviceType::PrivateUse1, /*lower_case=*/true),
+      "' device type for generator but found '",
+      generator.defined()
+          ? c10::DeviceTypeName(generator.device().type(), /*lower_case=*/true)
+          : "none",
+      "'");
   return generator.get<OpenRegGeneratorImpl>();
 }
 
@@ -38,6 +43,15 @@ OpenRegGeneratorImpl* OpenRegGeneratorImpl::clone_impl() const {
   auto* clone = new OpenRegGeneratorImpl(device().index());
   clone->set_state(*get_state());
   return clone;
+}
+
+void OpenRegGeneratorImpl::set_offset(uint64_t offset) {
+  TORCH_CHECK(
+      offset == 0,
+      "the generator of an openreg device draws as the CPU's does and has no "
+      "offset, but got ",
+      offset,
+      "; use set_state()");
 }
 
 // The scratch generator's own seed never matters; making one takes microseconds,

@@ -20,10 +20,18 @@ class OpenRegGeneratorImpl final : public at::CPUGeneratorImpl {
     return DeviceType::PrivateUse1;
   }
 
+  /// The CPU's algorithm has no offset into its numbers: it is 0, and cannot be
+  /// set to anything else.
+  uint64_t get_offset() const override {
+    return 0;
+  }
+  void set_offset(uint64_t offset) override;
+
  private:
   OpenRegGeneratorImpl* clone_impl() const override;
 };
 
+// docs:begin cpu-draw
 /// Lends a generator's state to CPU kernels, which insist on a generator of the
 /// CPU, for the lifetime of the scope. Other users of the generator wait.
 class [[nodiscard]] CpuDraw {
@@ -43,6 +51,7 @@ class [[nodiscard]] CpuDraw {
   const std::lock_guard<std::mutex> lock_;
   const at::Generator cpu_;
 };
+// docs:end cpu-draw
 
 /// The generator a device uses when none is given; made on first use with a seed
 /// that nobody can foresee. -1: the current device.

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 namespace c10::openreg {
 namespace {
@@ -41,7 +43,11 @@ StreamPool& poolOf(DeviceIndex device, int level) {
 }
 
 // Per thread and device; 0 is the default stream.
-thread_local std::array<StreamId, kMaxDevices> currentStreams{};
+thread_local std::array<StreamId, kMaxDevices> currentStreams
+    __attribute__((tls_model("initial-exec"))){};
+
+// Asked for with every launch.
+std::array<std::atomic<orStream_t>, kMaxDevices> defaultStreams{};
 
 StreamId idOf(orStream_t stream) {
   return reinterpret_cast<StreamId>(stream);
@@ -58,19 +64,17 @@ orStream_t OpenRegStream::stream() const {
   if (id() != 0) {
     return reinterpret_cast<orStream_t>(id());
   }
-  orStream_t stream = nullptr;
-  OPENREG_CHECK(orDeviceGetDefaultStream(&stream, device_index()));
+  auto& known = defaultStreams[device_index()];
+  orStream_t stream = known.load(std::memory_order_relaxed);
+  if (C10_UNLIKELY(!stream)) {
+    OPENREG_CHECK(orDeviceGetDefaultStream(&stream, device_index()));
+    known.store(stream, std::memory_order_relaxed);
+  }
   return stream;
 }
 
 bool OpenRegStream::query() const {
-  const orError_t status = orStreamQuery(stream());
-  if (status == orErrorNotReady) {
-    orGetLastError(); // an answer, not a failure
-    return false;
-  }
-  OPENREG_CHECK(status);
-  return true;
+  return OPENREG_IS_READY(orStreamQuery(stream()));
 }
 
 void OpenRegStream::synchronize() const {
@@ -127,6 +131,10 @@ OpenRegStream getCurrentOpenRegStream(DeviceIndex device) {
   return makeStream(device, currentStreams[device]);
 }
 
+OpenRegStream currentStreamOf(Device device) noexcept {
+  return makeStream(device.index(), currentStreams[device.index()]);
+}
+
 void setCurrentOpenRegStream(OpenRegStream stream) {
   check_device_index(stream.device_index());
   currentStreams[stream.device_index()] = stream.id();
@@ -136,6 +144,17 @@ Stream exchangeCurrentStream(Stream stream) {
   const OpenRegStream before = getCurrentOpenRegStream(stream.device_index());
   setCurrentOpenRegStream(OpenRegStream(stream));
   return before;
+}
+
+// The worker sleeps, so that no core is burnt.
+void sleep(const OpenRegStream& stream, int64_t cycles) {
+  constexpr double kCyclesPerNanosecond = 1.98;
+  TORCH_CHECK_VALUE(cycles >= 0, "cycles must be at least 0, but got ", cycles);
+  const std::chrono::duration<double, std::nano> time(
+      static_cast<double>(cycles) / kCyclesPerNanosecond);
+  const orLaunchConfig config{"sleep", orLaunchDefault};
+  OPENREG_CHECK(orLaunchKernelEx(
+      &config, stream, [time] { std::this_thread::sleep_for(time); }));
 }
 
 } // namespace c10::openreg

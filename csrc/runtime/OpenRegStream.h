@@ -84,8 +84,15 @@ OpenRegStream getDefaultOpenRegStream(DeviceIndex device = -1);
 OpenRegStream getCurrentOpenRegStream(DeviceIndex device = -1);
 void setCurrentOpenRegStream(OpenRegStream stream);
 
+/// The same for a device that is known to exist, a tensor's.
+OpenRegStream currentStreamOf(Device device) noexcept;
+
 /// Sets it and returns the one before.
 Stream exchangeCurrentStream(Stream stream);
+
+/// Keeps a stream busy as long as a 1.98 GHz GPU would need for that many cycles,
+/// for tests; throws if they are negative.
+void sleep(const OpenRegStream& stream, int64_t cycles);
 
 } // namespace c10::openreg
 

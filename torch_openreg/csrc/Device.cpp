@@ -1,7 +1,6 @@
 // Devices: which there are, which is current, what they are like.
 #include "Module.h"
 
-#include "runtime/OpenRegException.h"
 #include "runtime/OpenRegFunctions.h"
 
 #include <ATen/Context.h>
@@ -18,10 +17,11 @@ c10::DeviceIndex toIndex(int64_t device) {
   using Limits = std::numeric_limits<c10::DeviceIndex>;
   TORCH_CHECK(
       device >= Limits::min() && device <= Limits::max(),
-      "invalid device ordinal: openreg device index must be in [0, ",
+      "invalid device ordinal: Device index value ",
+      device,
+      " is out of index range [0, ",
       static_cast<int>(c10::openreg::device_count()),
-      "), but got ",
-      device);
+      ")");
   return static_cast<c10::DeviceIndex>(device);
 }
 
@@ -75,18 +75,6 @@ std::string describe(const orDeviceProp& properties) {
       "MB)");
 }
 
-orDeviceProp getProperties(int64_t device) {
-  orDeviceProp properties{};
-  OPENREG_CHECK(orGetDeviceProperties(&properties, toIndex(device)));
-  return properties;
-}
-
-bool canAccessPeer(int64_t device, int64_t peer) {
-  int can = 0;
-  OPENREG_CHECK(orDeviceCanAccessPeer(&can, toIndex(device), toIndex(peer)));
-  return can != 0;
-}
-
 // A fork after this leaves the child in bad fork, whether or not a thread of the
 // device runs by then: as on CUDA, and the same every time.
 void init() {
@@ -132,7 +120,9 @@ void addProperties(py::module_& module) {
 
   module.def(
       "_getDeviceProperties",
-      torch::wrap_pybind_function(getProperties),
+      torch::wrap_pybind_function([](int64_t device) {
+        return c10::openreg::get_device_properties(toIndex(device));
+      }),
       py::arg("device"));
 }
 
@@ -166,7 +156,10 @@ void addDevice(py::module_& module) {
       py::arg("device"));
   module.def(
       "_canDeviceAccessPeer",
-      torch::wrap_pybind_function(canAccessPeer),
+      torch::wrap_pybind_function([](int64_t device, int64_t peer) {
+        return c10::openreg::can_device_access_peer(
+            toIndex(device), toIndex(peer));
+      }),
       py::arg("device"),
       py::arg("peer"));
   module.def(

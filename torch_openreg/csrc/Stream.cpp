@@ -3,8 +3,6 @@
 
 #include "runtime/OpenRegStream.h"
 
-#include <chrono>
-#include <thread>
 #include <tuple>
 
 namespace torch::openreg {
@@ -28,7 +26,7 @@ OpenRegStream unpack(
     int64_t device,
     int64_t type = static_cast<int64_t>(c10::DeviceType::PrivateUse1)) {
   return OpenRegStream(c10::Stream::unpack3(
-      id, toIndex(device), static_cast<c10::DeviceType>(type)));
+      id, toExistingIndex(device), static_cast<c10::DeviceType>(type)));
 }
 
 Packed getCurrentStream(int64_t device) {
@@ -62,17 +60,8 @@ int64_t fromExternal(uintptr_t handle, int64_t device) {
       .id();
 }
 
-// Keeps the current stream busy as long as a 1.98 GHz GPU would need for that
-// many cycles. The worker sleeps, so that no core is burnt.
 void sleep(int64_t cycles) {
-  TORCH_CHECK_VALUE(cycles >= 0, "cycles must be at least 0, but got ", cycles);
-  const std::chrono::duration<double, std::nano> time(
-      static_cast<double>(cycles) / 1.98);
-  const orLaunchConfig config{"sleep", orLaunchDefault};
-  OPENREG_CHECK(orLaunchKernelEx(
-      &config, c10::openreg::getCurrentOpenRegStream(), [time] {
-        std::this_thread::sleep_for(time);
-      }));
+  c10::openreg::sleep(c10::openreg::getCurrentOpenRegStream(), cycles);
 }
 
 } // namespace

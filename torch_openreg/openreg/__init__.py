@@ -7,7 +7,7 @@ its first use.
 
 import torch
 
-from . import _lazy, memory, random, streams
+from . import _lazy, memory, meta, random, streams
 from . import _utils as _utils
 from ._device import (
     _DeviceGuard as _DeviceGuard,
@@ -16,13 +16,11 @@ from ._device import (
     can_device_access_peer,
     current_device,
     device,
-    device_count,
     device_of,
     get_amp_supported_dtype,
     get_device_capability,
     get_device_name,
     get_device_properties,
-    is_available,
     is_bf16_supported,
     set_device,
     synchronize,
@@ -30,7 +28,9 @@ from ._device import (
 from ._lazy import (
     _is_in_bad_fork as _is_in_bad_fork,
     _lazy_init as _lazy_init,
+    device_count,
     init,
+    is_available,
     is_initialized,
 )
 from .memory import (

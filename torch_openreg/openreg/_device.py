@@ -1,4 +1,4 @@
-"""Devices: which there are, which is current, what they are like."""
+"""Devices: which is current, what they are like."""
 
 from typing import Any
 
@@ -8,24 +8,8 @@ from torch.types import Device
 from torch_openreg import _C
 from torch_openreg._C import _OpenRegDeviceProperties
 
-from ._lazy import _lazy_init
+from ._lazy import _lazy_init, device_count
 from ._utils import _get_device_index
-
-_count = 0
-
-
-def device_count() -> int:
-    """The number of visible devices. Starts nothing."""
-    global _count
-    # It cannot change, and a forked child can no longer ask.
-    if _count == 0:
-        _count = _C._getDeviceCount()
-    return _count
-
-
-def is_available() -> bool:
-    """Whether there is a device to use. Starts nothing."""
-    return device_count() > 0
 
 
 def current_device() -> int:

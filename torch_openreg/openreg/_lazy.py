@@ -1,4 +1,4 @@
-"""The start of the device, put off until it is needed.
+"""Whether there is a device, and its start, put off until it is needed.
 
 Until then nothing of it exists and a process may fork; afterwards a child cannot
 use it, since threads do not survive a fork.
@@ -8,10 +8,25 @@ import threading
 
 from torch_openreg import _C
 
+_count = 0
 _initialized = False
 _lock = threading.Lock()
 
 _is_in_bad_fork = _C._isInBadFork
+
+
+def device_count() -> int:
+    """The number of visible devices. Starts nothing."""
+    global _count
+    # It cannot change, and a forked child can no longer ask.
+    if _count == 0:
+        _count = _C._getDeviceCount()
+    return _count
+
+
+def is_available() -> bool:
+    """Whether there is a device to use. Starts nothing."""
+    return device_count() > 0
 
 
 def is_initialized() -> bool:
@@ -38,4 +53,5 @@ def _lazy_init() -> None:
                 "with multiprocessing, you must use the 'spawn' start method"
             )
         _C._init()
+        device_count()  # for children, see there
         _initialized = True

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from torch_openreg import _C
 
-from ._device import current_device, device_count, is_available
-from ._lazy import _is_in_bad_fork, _lazy_init
+from ._device import current_device
+from ._lazy import _is_in_bad_fork, _lazy_init, device_count, is_available
 
 __all__ = [
     "get_rng_state",

@@ -87,8 +87,23 @@ class Spares {
   std::vector<c10::intrusive_ptr<T>> spares_;
 };
 
-thread_local Spares<AliasImpl> spareAliases;
-thread_local Spares<StorageImpl> spareStorages;
+struct ThreadSpares {
+  Spares<AliasImpl> aliases;
+  Spares<StorageImpl> storages;
+};
+
+// Objects with destructors are slow to reach in thread-local storage of a library,
+// a pointer to them is not.
+thread_local ThreadSpares* knownSpares
+    __attribute__((tls_model("initial-exec"))) = nullptr;
+
+ThreadSpares& spares() {
+  if (C10_UNLIKELY(!knownSpares)) {
+    thread_local ThreadSpares owned;
+    knownSpares = &owned;
+  }
+  return *knownSpares;
+}
 
 DataPtr kernelView(const StorageImpl* storage) {
   return {kernelAddress(storage->data()), c10::Device(c10::kCPU)};
@@ -160,7 +175,7 @@ Tensor AliasFrame::alias(const Tensor& tensor) {
     }
   }
   checkedImpl(tensor);
-  auto alias = spareAliases.take();
+  auto alias = spares().aliases.take();
   if (!alias) {
     alias = c10::make_intrusive<AliasImpl>();
   }
@@ -178,7 +193,7 @@ const c10::intrusive_ptr<StorageImpl>& AliasFrame::aliasStorage(
       return entry.alias;
     }
   }
-  auto alias = spareStorages.take();
+  auto alias = spares().storages.take();
   if (alias) {
     alias->set_data_ptr_noswap(kernelView(original));
     alias->set_nbytes(original->nbytes());
@@ -196,13 +211,13 @@ AliasFrame::~AliasFrame() {
     if (alias.use_count() == 1) {
       alias->unbind();
     }
-    spareAliases.put(std::move(alias));
+    spares().aliases.put(std::move(alias));
   }
   for (StorageEntry& entry : storages_) {
     if (entry.alias.use_count() == 1) {
       entry.alias->set_data_ptr_noswap(DataPtr());
     }
-    spareStorages.put(std::move(entry.alias));
+    spares().storages.put(std::move(entry.alias));
   }
 }
 

@@ -67,6 +67,10 @@ void finishOutput(AliasFrame& frame, const IValue& value) {
 
 } // namespace
 
+const char* immortalName(const c10::FunctionSchema& schema) {
+  return immortal(c10::toString(schema.operator_name()));
+}
+
 void checkFinished(bool finished, const OpenRegStream& stream) {
   if (C10_UNLIKELY(!finished)) {
     stream.synchronize();
@@ -74,7 +78,7 @@ void checkFinished(bool finished, const OpenRegStream& stream) {
 }
 
 Executor::Executor(const c10::FunctionSchema& schema)
-    : name_(immortal(c10::toString(schema.operator_name()))),
+    : name_(immortalName(schema)),
       arguments_(schema.arguments().size()),
       devices_(schema) {
   for (size_t place = 0; place < arguments_; ++place) {

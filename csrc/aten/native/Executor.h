@@ -4,6 +4,7 @@
 #include "aten/native/Alias.h"
 #include "aten/native/DeviceCheck.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/DispatchKeySet.h>
 
@@ -17,21 +18,28 @@ inline constexpr c10::DispatchKeySet kCpuKernel(c10::DispatchKey::CPU);
 
 /// The stream that work on a tensor goes to: its device's current one.
 inline OpenRegStream streamOf(const TensorBase& tensor) {
-  return c10::openreg::getCurrentOpenRegStream(tensor.device().index());
+  return c10::openreg::currentStreamOf(tensor.device());
 }
+
+/// The name of an operator for records, which may be read long after it is gone.
+const char* immortalName(const c10::FunctionSchema& schema);
 
 /// Throws the error of a kernel that was abandoned half way.
 void checkFinished(bool finished, const OpenRegStream& stream);
 
 // docs:begin run-here
-/// Waits for the stream's earlier work, then runs `body` on the calling thread, in
-/// the stream's order. What the body throws reaches the caller, and tensors that
-/// it makes lie in device memory. `name` must never be freed.
+/// Runs `body` on the calling thread, in the stream's order, and passes on what it
+/// throws. Tensors that it makes lie in device memory. `name` must never be freed.
+/// Returns false if the body was not run: with orLaunchTry, on a busy stream.
 template <class Body>
-void runHere(const char* name, const OpenRegStream& stream, Body body) {
+bool runOnThisThread(
+    const char* name,
+    unsigned how,
+    const OpenRegStream& stream,
+    Body& body) {
   std::exception_ptr error;
   bool finished = false;
-  const auto run = [&] {
+  auto run = [&] {
     try {
       const at::AutoDispatchBelowADInplaceOrView below;
       const OutputScope outputs(stream);
@@ -41,31 +49,65 @@ void runHere(const char* name, const OpenRegStream& stream, Body body) {
     }
     finished = true;
   };
-  const orLaunchConfig config{name, orLaunchHere};
-  OPENREG_CHECK(orLaunchKernelEx(&config, stream, [&run] { run(); }));
-  if (error) {
+  const orLaunchConfig config{name, how};
+  if (!OPENREG_IS_READY(orLaunchKernelEx(&config, stream, [&run] { run(); }))) {
+    return false;
+  }
+  if (C10_UNLIKELY(error != nullptr)) {
     std::rethrow_exception(error);
   }
   checkFinished(finished, stream);
+  return true;
 }
 
+/// Waits for the stream's earlier work first.
+template <class Body>
+void runHere(const char* name, const OpenRegStream& stream, Body body) {
+  runOnThisThread(name, orLaunchHere, stream, body);
+}
+
+/// Only if the stream is idle and the schedule allows it.
+template <class Body>
+bool tryHere(const char* name, const OpenRegStream& stream, Body body) {
+  return runOnThisThread(name, orLaunchTry, stream, body);
+}
+
+/// Work up to this many bytes touched is small: some ten microseconds.
+inline constexpr size_t kSmallBytes = 64 * 1024;
+
+/// What a queued kernel runs in: the launching thread's number of threads, and
+/// below autograd. What it throws, the launch having checked the arguments, can
+/// only be the fault of the data: a device-side assert.
+template <class Body>
+struct Queued {
+  Body body;
+  int threads = at::get_num_threads();
+
+  void operator()() {
+    if (at::get_num_threads() != threads) {
+      at::set_num_threads(threads);
+    }
+    const at::AutoDispatchBelowADInplaceOrView below;
+    try {
+      body();
+    } catch (const c10::Error& error) {
+      orKernelFail(orErrorAssert, error.what_without_backtrace());
+    }
+  }
+};
+
 /// Queues `body`, or runs it at once if it is small and the stream idle. The body
-/// holds aliases made by aliasForLaunch(); its outputs exist already. What it
-/// throws breaks the device. `bytes` it touches tell whether it is small.
+/// holds aliases made by aliasForLaunch(); its outputs exist already.
 template <class Body>
 void launch(
     const char* name,
     const OpenRegStream& stream,
     size_t bytes,
     Body body) {
-  constexpr size_t kSmall = 64 * 1024; // some ten microseconds of work
   const orLaunchConfig config{
-      name, bytes <= kSmall ? orLaunchSmall : orLaunchDefault};
-  auto run = [body = std::move(body)]() mutable {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    body();
-  };
-  OPENREG_CHECK(orLaunchKernelEx(&config, stream, std::move(run)));
+      name, bytes <= kSmallBytes ? orLaunchSmall : orLaunchDefault};
+  OPENREG_CHECK(
+      orLaunchKernelEx(&config, stream, Queued<Body>{std::move(body)}));
 }
 // docs:end run-here
 

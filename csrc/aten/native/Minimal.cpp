@@ -5,8 +5,7 @@
 #include "runtime/OpenRegGuard.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/InferSize.h>
-#include <ATen/MemoryOverlap.h>
+#include <ATen/Dispatch_v2.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense_ops.h>
 #include <ATen/ops/as_strided_native.h>
@@ -185,8 +184,31 @@ bool _has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
 
 // --- values -------------------------------------------------------------------
 
+namespace {
+
+// Throws if the dtype cannot hold the number: here, since later there is nobody to
+// tell.
+void checkFits(const Scalar& value, ScalarType dtype) {
+  if (isQIntType(dtype)) {
+    return;
+  }
+  AT_DISPATCH_V2(
+      dtype,
+      "fill_",
+      AT_WRAP([&] { static_cast<void>(value.to<scalar_t>()); }),
+      AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
+      AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
+      AT_EXPAND(AT_FLOAT8_TYPES),
+      kBool,
+      kHalf,
+      kBFloat16,
+      kComplexHalf);
+}
+
+} // namespace
+
 Tensor& fill_Scalar(Tensor& self, const Scalar& value) {
-  at::assert_no_internal_overlap(self);
+  checkFits(value, self.scalar_type());
   launch(
       "aten::fill_",
       streamOf(self),

@@ -52,11 +52,11 @@ orError_t orLaunchCallable(
           type->size);
     }
     const unsigned flags = config ? config->flags : 0;
-    if (flags > orLaunchHere) {
+    if (flags > orLaunchTry) {
       return fail(
           orErrorInvalidValue,
-          "config->flags must be orLaunchDefault (0), orLaunchSmall (1) or "
-          "orLaunchHere (2), but is %u",
+          "config->flags must be orLaunchDefault (0), orLaunchSmall (1), "
+          "orLaunchHere (2) or orLaunchTry (3), but is %u",
           flags);
     }
     return launchOn(

@@ -15,11 +15,13 @@ class Device;
 
 /// Where work runs. Idle: on the calling thread if the stream is idle and the
 /// schedule allows it, because the work is short, bounded and waits for nothing.
-/// Here: on the calling thread, once it is the work's turn.
+/// Here: on the calling thread, once it is the work's turn. Try: as Idle, or not
+/// at all.
 enum class Where : uint8_t {
   Queue = orLaunchDefault,
   Idle = orLaunchSmall,
-  Here = orLaunchHere
+  Here = orLaunchHere,
+  Try = orLaunchTry
 };
 
 /// What submit() needs to know about a piece of work.

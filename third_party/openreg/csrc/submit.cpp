@@ -66,10 +66,16 @@ orError_t runOrEnqueue(Stream& stream, const Work& work, uint64_t* finished) {
   if (work.where == Where::Here) {
     return stream.runHere(work, finished);
   }
-  if (work.where == Where::Idle &&
+  if (work.where != Where::Queue &&
       runtime().config.schedule == Schedule::Auto &&
       stream.tryRunInline(work, finished)) {
     return orSuccess;
+  }
+  if (work.where == Where::Try) {
+    return fail(
+        orErrorNotReady,
+        "stream %llu is busy, or the schedule queues all work",
+        stream.id());
   }
   return stream.enqueue(work, finished);
 }

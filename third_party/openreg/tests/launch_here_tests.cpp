@@ -101,10 +101,32 @@ TEST_F(LaunchHereTest, RunsNothingOnABrokenDevice) {
   EXPECT_EQ(orDeviceReset(), orSuccess);
 }
 
+constexpr orLaunchConfig kTry{"try", orLaunchTry};
+
+TEST_F(LaunchHereTest, TryingRunsAtOnceWhereSmallWorkWould) {
+  bool ran = false;
+  const orError_t status =
+      orLaunchKernelEx(&kTry, stream_, [&] { ran = true; });
+  const bool mayRun = scheduleIs("auto");
+  EXPECT_EQ(status, mayRun ? orSuccess : orErrorNotReady);
+  EXPECT_EQ(ran, mayRun);
+}
+
+TEST_F(LaunchHereTest, TryingOnABusyStreamRunsNothing) {
+  bool ran = false;
+  Gate gate(stream_);
+  EXPECT_EQ(
+      orLaunchKernelEx(&kTry, stream_, [&] { ran = true; }), orErrorNotReady);
+  EXPECT_TRUE(detailHas("busy"));
+  gate.open();
+  EXPECT_EQ(orStreamSynchronize(stream_), orSuccess);
+  EXPECT_FALSE(ran);
+}
+
 TEST_F(LaunchHereTest, FlagsBeyondItAreRefused) {
-  const orLaunchConfig unknown{"unknown", 3};
+  const orLaunchConfig unknown{"unknown", 4};
   EXPECT_EQ(orLaunchKernelEx(&unknown, stream_, [] {}), orErrorInvalidValue);
-  EXPECT_TRUE(detailHas("but is 3"));
+  EXPECT_TRUE(detailHas("but is 4"));
 }
 
 } // namespace

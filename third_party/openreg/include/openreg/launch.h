@@ -12,13 +12,18 @@ enum {
   /** The launch waits until the work before it has finished, and runs the
    *  callable on the calling thread before it returns. For work whose results
    *  the host needs at once. */
-  orLaunchHere = 2
+  orLaunchHere = 2,
+  /** The callable runs on the calling thread before the launch returns, if small
+   *  work may: the stream is idle and the schedule allows it. Otherwise it does
+   *  not run at all, and the launch returns orErrorNotReady. For work that can be
+   *  done more cheaply at once than later. */
+  orLaunchTry = 3
 };
 
 /** How to launch; every field may be zero. */
 typedef struct orLaunchConfig {
   const char* name; /* for records and messages; a literal, never freed */
-  unsigned int flags; /* orLaunchDefault, orLaunchSmall or orLaunchHere */
+  unsigned int flags; /* one of the above */
 } orLaunchConfig;
 
 /** How the library handles callables of one type; openreg.inl makes one for
@@ -53,6 +58,7 @@ typedef struct orCallableType {
  * @retval orErrorInvalidValue   `type`, its `run` or `callable` is NULL, its
  *                               size is too large, or `config` has unknown
  *                               flags
+ * @retval orErrorNotReady       with orLaunchTry: the callable was not run
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
  *                               very stream while its queue is full, or from any
  *                               with orLaunchHere

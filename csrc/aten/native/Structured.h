@@ -1,0 +1,239 @@
+// The executor for structured operators: their meta functions give the outputs,
+// so the kernel can be queued.
+#pragma once
+
+#include "aten/native/Held.h"
+#include "aten/native/Typed.h"
+
+#include <ATen/TensorIterator.h>
+#include <ATen/TensorMeta.h>
+
+#include <array>
+
+namespace at::native::openreg {
+
+// --- arguments for meta functions ---------------------------------------------
+
+template <class T>
+const T& forMeta(const T& argument) {
+  return argument;
+}
+inline OptionalTensorRef forMeta(const std::optional<Tensor>& tensor) {
+  return tensor ? OptionalTensorRef(*tensor) : OptionalTensorRef();
+}
+inline OptionalScalarRef forMeta(const std::optional<Scalar>& scalar) {
+  return scalar ? OptionalScalarRef(*scalar) : OptionalScalarRef();
+}
+inline int64_t forMeta(const c10::SymInt& number) {
+  return number.guard_int(__FILE__, __LINE__);
+}
+inline IntArrayRef forMeta(c10::SymIntArrayRef numbers) {
+  return C10_AS_INTARRAYREF_SLOW(numbers);
+}
+inline IOptTensorListRef forMeta(
+    const c10::List<std::optional<Tensor>>& tensors) {
+  return tensors;
+}
+
+// --- outputs ------------------------------------------------------------------
+
+Tensor makeOutput(
+    IntArrayRef sizes,
+    IntArrayRef strides,
+    const TensorOptions& options,
+    c10::Device device);
+void checkInPlace(
+    const Tensor& self,
+    IntArrayRef sizes,
+    const TensorOptions& options);
+void resizeOutput(
+    const Tensor& output,
+    IntArrayRef sizes,
+    IntArrayRef strides,
+    const TensorOptions& options);
+
+enum class Form { Functional, InPlace, Out };
+
+/// Runs a meta function of PyTorch and makes, checks or resizes the outputs it
+/// asks for.
+template <class Meta, Form form, size_t count>
+class MetaRun final : public Meta {
+ public:
+  explicit MetaRun(c10::Device device) : device_(device) {}
+
+  std::array<Tensor, count> outputs;
+
+  void set_output_strided(
+      int64_t place,
+      IntArrayRef sizes,
+      IntArrayRef strides,
+      TensorOptions options) override {
+    set_output_raw_strided(place, sizes, strides, options);
+  }
+  void set_output_raw_strided(
+      int64_t place,
+      IntArrayRef sizes,
+      IntArrayRef strides,
+      TensorOptions options) override {
+    Tensor& output = outputs[place];
+    if constexpr (form == Form::Functional) {
+      output = makeOutput(sizes, strides, options, device_);
+    } else if constexpr (form == Form::InPlace) {
+      checkInPlace(output, sizes, options);
+    } else {
+      resizeOutput(output, sizes, strides, options);
+    }
+    if constexpr (std::is_base_of_v<TensorIteratorBase, Meta>) {
+      Meta::set_output_raw_strided(place, sizes, strides, options);
+    }
+  }
+  const Tensor& maybe_get_output(int64_t place) override {
+    return outputs[place];
+  }
+
+ private:
+  const c10::Device device_;
+};
+
+/// Queues `Op`, called on what was held of `args`.
+template <class Op, class... Args>
+void launchOperator(
+    const char* name,
+    const OpenRegStream& stream,
+    size_t bytes,
+    const Args&... args) {
+  launch(
+      name, stream, bytes, [held = std::make_tuple(hold(args)...)]() mutable {
+        std::apply(
+            [](auto&... argument) {
+              Op::redispatch(kCpuKernel, pass(argument)...);
+            },
+            held);
+      });
+}
+
+/// How many bytes the tensors of a call have: what its work is estimated by.
+template <class... Args>
+size_t bytesOf(const Args&... args) {
+  size_t bytes = 0;
+  const auto add = [&](const Tensor& tensor) {
+    bytes += static_cast<size_t>(tensor.numel()) * tensor.itemsize();
+  };
+  (visitTensors(args, add), ...);
+  return bytes;
+}
+
+// docs:begin structured
+/// The kernel of a structured operator. Small work on an idle stream runs at once,
+/// as Typed does it. Else the meta function checks the arguments and tells the
+/// outputs, these are made, and the `out` form of the CPU kernel is queued.
+template <
+    class Op,
+    class OutOp,
+    class Meta,
+    size_t count,
+    class Signature = typename Op::schema>
+struct Structured;
+
+template <
+    class Op,
+    class OutOp,
+    class Meta,
+    size_t count,
+    class R,
+    class... Args>
+struct Structured<Op, OutOp, Meta, count, R(Args...)> {
+  static R call(Args... args) {
+    const c10::Device device = deviceOf<Op>(args...);
+    const OpenRegStream stream = c10::openreg::currentStreamOf(device);
+    const size_t bytes = bytesOf(args...);
+    if (bytes <= kSmallBytes) {
+      if (auto result = Typed<Op>::tryCall(stream, args...)) {
+        return std::move(*result);
+      }
+    }
+    MetaRun<Meta, Form::Functional, count> meta(device);
+    meta.meta(forMeta(args)...);
+    std::apply(
+        [&](const auto&... output) {
+          launchOperator<OutOp>(
+              Prepared<Op>::get().name, stream, bytes, args..., output...);
+        },
+        meta.outputs);
+    if constexpr (count == 1) {
+      return std::move(meta.outputs[0]);
+    } else {
+      return std::tuple_cat(std::move(meta.outputs));
+    }
+  }
+};
+// docs:end structured
+
+/// The same for the form that changes its first argument.
+template <class Op, class Meta, class Signature = typename Op::schema>
+struct StructuredInPlace;
+
+template <class Op, class Meta, class... Args>
+struct StructuredInPlace<Op, Meta, Tensor&(Tensor&, Args...)> {
+  static Tensor& call(Tensor& self, Args... args) {
+    const c10::Device device = deviceOf<Op>(self, args...);
+    const OpenRegStream stream = c10::openreg::currentStreamOf(device);
+    const size_t bytes = bytesOf(self, args...);
+    if (bytes <= kSmallBytes && Typed<Op>::tryCall(stream, self, args...)) {
+      return self;
+    }
+    MetaRun<Meta, Form::InPlace, 1> meta(device);
+    meta.outputs[0] = self;
+    meta.meta(self, forMeta(args)...);
+    launchOperator<Op>(Prepared<Op>::get().name, stream, bytes, self, args...);
+    return self;
+  }
+};
+
+/// The same for the form that writes to its last `count` arguments.
+template <
+    class Op,
+    class Meta,
+    size_t count,
+    class Signature = typename Op::schema>
+struct StructuredOut;
+
+template <class Op, class Meta, size_t count, class Result, class... Args>
+struct StructuredOut<Op, Meta, count, Result(Args...)> {
+  static Result call(Args... args) {
+    const c10::Device device = deviceOf<Op>(args...);
+    const OpenRegStream stream = c10::openreg::currentStreamOf(device);
+    const size_t bytes = bytesOf(args...);
+    if (bytes > kSmallBytes || !Typed<Op>::tryCall(stream, args...)) {
+      MetaRun<Meta, Form::Out, count> meta(device);
+      runMeta(
+          meta,
+          std::forward_as_tuple(args...),
+          std::make_index_sequence<sizeof...(Args) - count>());
+      launchOperator<Op>(Prepared<Op>::get().name, stream, bytes, args...);
+    }
+    return asResult<Result>(outputsAmong<Args...>(args...));
+  }
+
+ private:
+  template <class MetaRunType, class Tuple, size_t... inputs>
+  static void runMeta(
+      MetaRunType& meta,
+      Tuple args,
+      std::index_sequence<inputs...> /*unused*/) {
+    size_t place = 0;
+    std::apply(
+        [&](auto&... output) { ((meta.outputs[place++] = output), ...); },
+        outputsOf(args, std::make_index_sequence<count>()));
+    meta.meta(forMeta(std::get<inputs>(args))...);
+  }
+
+  template <class Tuple, size_t... places>
+  static auto outputsOf(
+      Tuple& args,
+      std::index_sequence<places...> /*unused*/) {
+    return std::tie(std::get<sizeof...(Args) - count + places>(args)...);
+  }
+};
+
+} // namespace at::native::openreg

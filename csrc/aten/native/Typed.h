@@ -1,0 +1,148 @@
+// The executor for operators that are called often: typed, so that nothing is
+// boxed.
+#pragma once
+
+#include "aten/native/Arguments.h"
+#include "aten/native/Executor.h"
+
+#include <ATen/core/boxing/impl/boxing.h>
+
+namespace at::native::openreg {
+
+/// What is prepared once per operator.
+template <class Op>
+struct Prepared {
+  Prepared()
+      : schema(c10::Dispatcher::singleton()
+                   .findSchemaOrThrow(Op::name, Op::overload_name)
+                   .schema()),
+        name(immortalName(schema)),
+        devices(schema) {}
+
+  const c10::FunctionSchema& schema;
+  const char* const name;
+  const DeviceCheck devices;
+
+  static const Prepared& get() {
+    static const Prepared prepared;
+    return prepared;
+  }
+};
+
+/// The device of the call. Mostly all tensors are on one device; if they are not,
+/// the rules of DeviceCheck decide.
+template <class Op, class... Args>
+c10::Device deviceOf(const Args&... args) {
+  std::optional<c10::Device> device;
+  bool same = true;
+  const auto look = [&](const Tensor& tensor) {
+    if (!device) {
+      device = tensor.device();
+    } else {
+      same &= *device == tensor.device();
+    }
+  };
+  (visitTensors(args, look), ...);
+  if (C10_LIKELY(same && device && device->is_privateuseone())) {
+    return *device;
+  }
+  const auto boxed = c10::impl::boxArgs(args...);
+  return Prepared<Op>::get().devices.check(boxed.begin());
+}
+
+// --- operators that return their output arguments -------------------------------
+
+template <class T>
+inline constexpr bool kIsOutput = std::is_same_v<T, Tensor&>;
+
+/// The arguments of type `Tensor&`, as an operator returns them: a reference, or a
+/// tuple of some.
+template <class... Args, class... Given>
+auto outputsAmong(Given&... args) {
+  return std::tuple_cat([&] {
+    if constexpr (kIsOutput<Args>) {
+      return std::tuple<Tensor&>(args);
+    } else {
+      return std::tuple<>();
+    }
+  }()...);
+}
+
+template <class Result>
+struct ReturnsOutputs : std::is_reference<Result> {};
+template <class... T>
+struct ReturnsOutputs<std::tuple<T...>>
+    : std::bool_constant<(std::is_reference_v<T> && ...)> {};
+
+template <class Result, class Outputs>
+Result asResult(Outputs outputs) {
+  if constexpr (std::is_reference_v<Result>) {
+    return std::get<0>(outputs);
+  } else {
+    return outputs;
+  }
+}
+
+// docs:begin typed
+/// The kernel of operator `Op`: its CPU kernel, called on aliases.
+template <class Op, class Signature = typename Op::schema>
+struct Typed;
+
+template <class Op, class Result, class... Args>
+struct Typed<Op, Result(Args...)> {
+  static constexpr bool kReturnsOutputs = ReturnsOutputs<Result>::value;
+
+  /// Waits for the stream's earlier work.
+  static Result call(Args... args) {
+    const OpenRegStream stream =
+        c10::openreg::currentStreamOf(deviceOf<Op>(args...));
+    if constexpr (kReturnsOutputs) {
+      run(orLaunchHere, stream, args...);
+      return asResult<Result>(outputsAmong<Args...>(args...));
+    } else {
+      return *run(orLaunchHere, stream, args...);
+    }
+  }
+
+  /// Runs at once or not at all: false or std::nullopt in the latter case.
+  static auto tryCall(const OpenRegStream& stream, Args... args) {
+    return run(orLaunchTry, stream, args...);
+  }
+
+ private:
+  template <class... Given>
+  static auto run(unsigned how, const OpenRegStream& stream, Given&... args) {
+    AliasFrame frame(stream);
+    const char* name = Prepared<Op>::get().name;
+    if constexpr (kReturnsOutputs) {
+      const auto body = [&] {
+        Op::redispatch(kCpuKernel, passTo<Args>(frame, args)...);
+      };
+      const bool ran = runOnThisThread(name, how, stream, body);
+      if (ran) {
+        (finish<Args>(frame, args), ...);
+      }
+      return ran;
+    } else {
+      std::optional<Result> result;
+      const auto body = [&] {
+        result.emplace(
+            Op::redispatch(kCpuKernel, passTo<Args>(frame, args)...));
+      };
+      if (runOnThisThread(name, how, stream, body)) {
+        result.emplace(toDevice(frame, std::move(*result)));
+      }
+      return result;
+    }
+  }
+
+  template <class T, class Given>
+  static void finish(AliasFrame& frame, Given& argument) {
+    if constexpr (kIsOutput<T>) {
+      frame.finish(argument);
+    }
+  }
+};
+// docs:end typed
+
+} // namespace at::native::openreg

@@ -1,0 +1,113 @@
+"""What the device's module offers: members of its classes and kinds of results."""
+
+import types
+
+import torch
+from observer import case
+
+
+def kind(thing, name):
+    """A method or an attribute, without asking the attribute for its value."""
+    found = next(vars(c)[name] for c in type(thing).__mro__ if name in vars(c))
+    data = (property, types.GetSetDescriptorType, types.MemberDescriptorType)
+    return "attribute" if isinstance(found, data) else "method"
+
+
+def members(thing):
+    names = {name for name in dir(thing) if not name.startswith("_")}
+    names |= {"__enter__", "__exit__", "_as_parameter_"} & set(dir(thing))
+    for name in sorted(names):
+        if name in getattr(thing, "__dict__", {}):
+            yield name.replace("openreg", "<dev>"), lambda: "attribute"
+        else:
+            yield (
+                name.replace("openreg", "<dev>"),
+                lambda name=name: kind(thing, name),
+            )
+
+
+@case("api", "class.Stream")
+def _(o):
+    yield from members(o.m.Stream())
+
+
+@case("api", "class.Event")
+def _(o):
+    yield from members(o.m.Event())
+
+
+@case("api", "class.Generator")
+def _(o):
+    yield from members(torch.Generator(o.device))
+
+
+@case("api", "class.device_context")
+def _(o):
+    yield from members(o.m.device(0))
+
+
+@case("api", "class.ExternalStream")
+def _(o):
+    yield from members(o.m.ExternalStream(o.m.Stream().openreg_stream))
+
+
+@case("api", "object_attributes_values")
+def _(o):
+    stream, event = o.m.Stream(), o.m.Event()
+    yield "stream.device", lambda: str(stream.device)
+    yield "stream.device_index", lambda: stream.device_index
+    label = "stream.device_type is an int"
+    yield label, lambda: type(stream.device_type).__name__
+    yield "stream.priority", lambda: stream.priority
+    yield "stream repr", lambda: repr(stream)
+    yield "event.device", lambda: str(event.device)
+    yield "event repr unrecorded", lambda: repr(event)
+    yield "event.event_id", lambda: event.event_id
+
+
+@case("api", "accelerator")
+def _(o):
+    def result(name, *arguments):
+        got = getattr(torch.accelerator, name)(*arguments)
+        if isinstance(got, tuple):
+            return [type(value).__name__ for value in got]
+        if isinstance(got, dict):
+            return {"dict": sorted(got)[:6]}
+        return type(got).__name__
+
+    keep = o.bytes(1)  # noqa: F841, so that there are figures
+    for name in (
+        *("is_available", "device_count", "current_accelerator"),
+        *("current_device_index", "current_device_idx", "current_stream"),
+        *("synchronize", "empty_cache", "memory_stats", "memory_allocated"),
+        *("max_memory_allocated", "memory_reserved", "max_memory_reserved"),
+        *("reset_peak_memory_stats", "reset_accumulated_memory_stats"),
+        "get_memory_info",
+    ):
+        yield name, lambda name=name: result(name)
+    for name in ("set_device_index", "set_device_idx"):
+        yield name, lambda name=name: result(name, 0)
+
+
+@case("api", "result")
+def _(o):
+    m, x = o.m, torch.ones(1, device=o.device)
+    storage = x.untyped_storage()
+    asked = {
+        "is_available": m.is_available,
+        "is_initialized": m.is_initialized,
+        "init": m.init,
+        "device_count": lambda: type(m.device_count()).__name__,
+        "get_device_name": lambda: type(m.get_device_name()).__name__,
+        "is_bf16_supported": m.is_bf16_supported,
+        "memory_stats": lambda: type(m.memory_stats()).__name__,
+        "get_device_module": lambda: torch.get_device_module(o.device) is m,
+        "get_device_module_default": lambda: torch.get_device_module() is m,
+        "tensor_method": lambda: callable(torch.Tensor.openreg),
+        "module_method": lambda: callable(torch.nn.Module.openreg),
+        "storage_method": lambda: callable(torch.UntypedStorage.openreg),
+        "out_of_memory_error": lambda: m.OutOfMemoryError is torch.OutOfMemoryError,
+        "accelerator_error": lambda: m.AcceleratorError is torch.AcceleratorError,
+        "save_location_tag": lambda: torch.serialization.location_tag(storage),
+    }
+    yield from asked.items()

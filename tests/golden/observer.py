@@ -1,0 +1,159 @@
+"""Runs small cases on openreg and tells the outcome of each as JSON.
+
+The same cases ran on a GPU; golden.json has what it did. A case is a generator of
+(label, function) pairs; the functions are called one by one, and what they return,
+or the class of what they raise, is the outcome under that label.
+
+    python observer.py        {"section/case": {label: outcome}} on standard output
+
+Every case has a process of its own, forked from one that has not used the device.
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from conftest import Gate
+
+CASES = {}
+
+
+def case(section, name):
+    def put(function):
+        CASES[f"{section}/{name}"] = function
+        return function
+
+    return put
+
+
+class Busy:
+    """Work that keeps the current stream busy until somebody opens it.
+
+    A call that waits for it would never come back, so it opens itself in the end.
+    Whether it had to is how the cases tell waiting calls from others.
+    """
+
+    patience = 0.5  # seconds
+
+    def __init__(self):
+        self._gate = Gate(torch.openreg.current_stream())
+        self._timer = threading.Timer(self.patience, self.open)
+        self._timer.daemon = True
+        self._lock = threading.Lock()
+        self.running = True
+        self._timer.start()
+
+    def open(self):
+        with self._lock:
+            if self.running:
+                self._timer.cancel()
+                self.running = False
+                self._gate.open()
+
+
+class Observer:
+    """What a case works with; its name for the device's module is `m`."""
+
+    m = torch.openreg
+    device = "openreg"
+
+    def __init__(self):
+        self._busy = []
+
+    def busy(self):
+        self._busy.append(Busy())
+        return self._busy[-1]
+
+    def sync(self):
+        for busy in self._busy:
+            busy.open()
+        self.m.synchronize()
+
+    def waits(self, function):
+        """Whether a call waits for the work that is running."""
+        function()
+        return not self._busy[-1].running
+
+    def on(self, stream, function):
+        with self.m.stream(stream):
+            return function()
+
+    def zeros(self, n=4):
+        x = torch.zeros(n, device=self.device)
+        self.sync()
+        return x
+
+    def bytes(self, n):
+        return torch.empty(n, dtype=torch.uint8, device=self.device)
+
+
+def plain(value):
+    """As golden.json has it: tensors as lists, the device's name aside."""
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    if isinstance(value, str):
+        text = re.sub(r"0x[0-9a-f]{5,}", "<ptr>", value)
+        return re.sub("openreg", "<dev>", text, flags=re.IGNORECASE)
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def attempt(function):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return plain(function())
+        except Exception as error:
+            return f"raises {type(error).__name__}"
+
+
+def observe(function):
+    observer = Observer()
+    outcome = {}
+    for label, ask in function(observer):
+        outcome[label] = attempt(ask)
+    observer.sync()
+    return outcome
+
+
+def observe_in_child(function):
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            outcome = observe(function)
+        except BaseException as error:
+            outcome = {"the case failed": f"{type(error).__name__}: {error}"}
+        os.write(write, json.dumps(outcome).encode())
+        os._exit(0)
+    os.close(write)
+    with open(read, "rb") as pipe:
+        text = pipe.read()
+    status = os.waitpid(child, 0)[1]
+    return json.loads(text) if text else {"the case died": f"status {status}"}
+
+
+def main():
+    import api_cases  # noqa: F401
+    import misuse_cases  # noqa: F401
+    import rng_cases  # noqa: F401
+    import stream_cases  # noqa: F401
+
+    # By that name the cases have registered: as a script this file is another.
+    from observer import CASES
+
+    print(json.dumps({name: observe_in_child(run) for name, run in CASES.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Every example runs to its end, and the first one notices a wrong number."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.py"))
+SHORT = {"quickstart.py": ["--steps", "3"]}
+
+
+def run(*command):
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_example_succeeds_without_a_terminal(example):
+    result = run(example, *SHORT.get(example.name, []))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stderr == ""
+
+
+def test_quickstart_fails_when_the_losses_differ():
+    quickstart = next(path for path in EXAMPLES if path.name == "quickstart.py")
+    # The generator of the device gets another seed than the CPU's.
+    code = f"""
+import runpy, sys, torch
+seed = torch.manual_seed
+def uneven(number):
+    generator = seed(number)
+    torch.openreg.manual_seed_all(number + 1)
+    return generator
+torch.manual_seed = uneven
+sys.argv = ["quickstart.py", "--steps", "3"]
+runpy.run_path({str(quickstart)!r}, run_name="__main__")
+"""
+    result = run("-c", code)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "is the same: False" in result.stdout

@@ -1,0 +1,149 @@
+"""Writes the registrations that follow from PyTorch's own table of operators.
+
+    python tools/generate_operators.py FOLDER SHARDS
+
+The table is packaged in the wheel. FOLDER gets
+- DeviceChecks.inc: the operators whose tensors must all be on one device, and the
+  name of CUDA's wrapper, which stands in the error message;
+- Operators_N.cpp: a kernel for every structured operator (csrc/aten/native/
+  Structured.h) and for the other operators in tools/typed_operators.txt
+  (csrc/aten/native/Typed.h).
+Operators that csrc/aten registers by hand are left out. Files that would not
+change are not written.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import torchgen
+from torchgen.api import cpp, meta
+from torchgen.gen import parse_native_yaml
+from torchgen.gen_backend_stubs import DispatchKey
+from torchgen.model import DeviceCheckType, NativeFunctionsGroup
+from torchgen.utils import concatMap
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def parse():
+    folder = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
+    return parse_native_yaml(
+        str(folder / "native_functions.yaml"), str(folder / "tags.yaml")
+    )
+
+
+# --- device checks ------------------------------------------------------------
+
+
+def wrapper_suffix(function, structured):
+    """What follows "wrapper_CUDA_" in the name of the function's wrapper."""
+    name = cpp.name(function.func)
+    overload = function.func.name.overload_name
+    if structured:
+        return f"{name}_{overload}" if overload else name
+    return f"{overload}_{name}"
+
+
+def device_checks(parsed):
+    cuda = parsed.backend_indices[DispatchKey.CUDA]
+    for function in parsed.native_functions:
+        structured = function.structured or function.structured_delegate is not None
+        if function.device_check is DeviceCheckType.NoCheck:
+            continue
+        if structured or cuda.has_kernel(function):
+            suffix = wrapper_suffix(function, structured)
+            yield f'{{"aten::{function.func.name}", "{suffix}"}},'
+
+
+# --- kernels ------------------------------------------------------------------
+
+
+def by_hand():
+    """Names of aten operators that csrc/aten registers itself."""
+    names = set()
+    for source in (ROOT / "csrc" / "aten").glob("*.cpp"):
+        names |= set(re.findall(r'm\.impl\(\s*"([^"]+)"', source.read_text()))
+    return names
+
+
+def typed_names():
+    lines = (ROOT / "tools" / "typed_operators.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def op_class(function):
+    return f"at::_ops::{function.func.name.unambiguous_name()}"
+
+
+def structured_kernels(group):
+    """(function, kernel) for each form of a structured operator."""
+    count = len(group.out.func.arguments.out)
+    shape = f"at::meta::structured_{meta.name(group)}"
+    functional, out = op_class(group.functional), op_class(group.out)
+    yield group.functional, f"Structured<{functional}, {out}, {shape}, {count}>"
+    yield group.out, f"StructuredOut<{out}, {shape}, {count}>"
+    if group.inplace:
+        inplace = op_class(group.inplace)
+        yield group.inplace, f"StructuredInPlace<{inplace}, {shape}>"
+
+
+def kernels(parsed):
+    """(root name, operator name, kernel, whether it has a meta function)"""
+    groups = [
+        group
+        for group in torchgen.gen.get_grouped_native_functions(parsed.native_functions)
+        if isinstance(group, NativeFunctionsGroup) and group.structured
+    ]
+    for function, kernel in concatMap(structured_kernels, groups):
+        yield function.root_name, str(function.func.name), kernel, True
+    functions = {str(f.func.name): f for f in parsed.native_functions}
+    for name in typed_names():
+        function = functions[name]
+        yield function.root_name, name, f"Typed<{op_class(function)}>", False
+
+
+def shard(rows):
+    includes = {f"#include <ATen/ops/{root}_ops.h>" for root, *_ in rows} | {
+        f"#include <ATen/ops/{root}_meta.h>" for root, _, _, shaped in rows if shaped
+    }
+    lines = [
+        f'  m.impl("{name}", TORCH_FN(({kernel}::call)));' for _, name, kernel, _ in rows
+    ]
+    return "\n".join(
+        [
+            "// Written by tools/generate_operators.py.",
+            '#include "aten/native/Structured.h"',
+            *sorted(includes),
+            "#include <torch/library.h>",
+            "",
+            "namespace at::native::openreg {",
+            "",
+            "TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {",
+            *lines,
+            "}",
+            "",
+            "} // namespace at::native::openreg",
+            "",
+        ]
+    )
+
+
+def write(path, text):
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def main(folder, shards):
+    folder, shards = Path(folder), int(shards)
+    parsed = parse()
+    checks = sorted(device_checks(parsed))
+    write(folder / "DeviceChecks.inc", "".join(f"{row}\n" for row in checks))
+    skip = by_hand()
+    rows = sorted(row for row in kernels(parsed) if row[1] not in skip)
+    for number in range(shards):
+        write(folder / f"Operators_{number}.cpp", shard(rows[number::shards]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
