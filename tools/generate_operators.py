@@ -1,13 +1,14 @@
 """Writes the registrations that follow from PyTorch's own table of operators.
 
-    python tools/generate_operators.py FOLDER SHARDS
+    python tools/generate_operators.py FOLDER OPERATORS_FILES TYPED_FILES
 
 The table is packaged in the wheel. FOLDER gets
 - DeviceChecks.inc: the operators whose tensors must all be on one device, and the
   name of CUDA's wrapper, which stands in the error message;
 - Operators_N.cpp: a kernel for every structured operator (csrc/aten/native/
-  Structured.h) and for the other operators in tools/typed_operators.txt
-  (csrc/aten/native/Typed.h).
+  Structured.h);
+- Typed_N.cpp: a kernel for the operators in tools/operators.txt (csrc/aten/native/
+  Remembered.h and Typed.h).
 Operators that csrc/aten registers by hand are left out. Files that would not
 change are not written.
 """
@@ -68,8 +69,14 @@ def by_hand():
 
 
 def typed_names():
-    lines = (ROOT / "tools" / "typed_operators.txt").read_text().splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+    """(name, section) of each operator in tools/operators.txt"""
+    section = None
+    for line in (ROOT / "tools" / "operators.txt").read_text().splitlines():
+        line = line.partition("#")[0].strip()
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line:
+            yield line, section
 
 
 def op_class(function):
@@ -88,33 +95,41 @@ def structured_kernels(group):
         yield group.inplace, f"StructuredInPlace<{inplace}, {shape}>"
 
 
-def kernels(parsed):
-    """(root name, operator name, kernel, whether it has a meta function)"""
+def structured(parsed):
+    """(root name, operator name, kernel) of each structured operator"""
     groups = [
         group
         for group in torchgen.gen.get_grouped_native_functions(parsed.native_functions)
         if isinstance(group, NativeFunctionsGroup) and group.structured
     ]
+    listed = {name for name, _ in typed_names()}
     for function, kernel in concatMap(structured_kernels, groups):
-        yield function.root_name, str(function.func.name), kernel, True
+        name = str(function.func.name)
+        if name not in listed:
+            yield function.root_name, name, kernel
+
+
+def typed(parsed):
+    """The same for the operators of tools/operators.txt"""
+    templates = {"remembered": "Remembered", "waiting": "Typed"}
     functions = {str(f.func.name): f for f in parsed.native_functions}
-    for name in typed_names():
+    for name, section in typed_names():
         function = functions[name]
-        yield function.root_name, name, f"Typed<{op_class(function)}>", False
+        kernel = f"{templates[section]}<{op_class(function)}>"
+        yield function.root_name, name, kernel
 
 
-def shard(rows):
-    includes = {f"#include <ATen/ops/{root}_ops.h>" for root, *_ in rows} | {
-        f"#include <ATen/ops/{root}_meta.h>" for root, _, _, shaped in rows if shaped
-    }
+def source(header, suffixes, rows):
+    roots = sorted({root for root, _, _ in rows})
+    includes = [f"#include <ATen/ops/{root}_{s}.h>" for root in roots for s in suffixes]
     lines = [
-        f'  m.impl("{name}", TORCH_FN(({kernel}::call)));' for _, name, kernel, _ in rows
+        f'  m.impl("{name}", TORCH_FN(({kernel}::call)));' for _, name, kernel in rows
     ]
     return "\n".join(
         [
             "// Written by tools/generate_operators.py.",
-            '#include "aten/native/Structured.h"',
-            *sorted(includes),
+            f'#include "aten/native/{header}"',
+            *includes,
             "#include <torch/library.h>",
             "",
             "namespace at::native::openreg {",
@@ -134,15 +149,20 @@ def write(path, text):
         path.write_text(text)
 
 
-def main(folder, shards):
-    folder, shards = Path(folder), int(shards)
+def main(folder, operators_files, typed_files):
+    folder = Path(folder)
     parsed = parse()
     checks = sorted(device_checks(parsed))
     write(folder / "DeviceChecks.inc", "".join(f"{row}\n" for row in checks))
     skip = by_hand()
-    rows = sorted(row for row in kernels(parsed) if row[1] not in skip)
-    for number in range(shards):
-        write(folder / f"Operators_{number}.cpp", shard(rows[number::shards]))
+    for name, header, suffixes, count, rows in (
+        ("Operators", "Structured.h", ("meta", "ops"), operators_files, structured),
+        ("Typed", "Remembered.h", ("ops",), typed_files, typed),
+    ):
+        kept = sorted(row for row in rows(parsed) if row[1] not in skip)
+        for number in range(int(count)):
+            text = source(header, suffixes, kept[number :: int(count)])
+            write(folder / f"{name}_{number}.cpp", text)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include "aten/native/Copy.h"
 #include "aten/native/Minimal.h"
 #include "aten/native/Random.h"
+#include "aten/native/Recurrent.h"
 
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -62,6 +63,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl(
       "_scaled_dot_product_fused_attention_overrideable_backward",
       TORCH_FN(ops::_scaled_dot_product_fused_attention_overrideable_backward));
+  m.impl("_thnn_fused_gru_cell", TORCH_FN(ops::_thnn_fused_gru_cell));
+  m.impl(
+      "_thnn_fused_gru_cell_backward",
+      TORCH_FN(ops::_thnn_fused_gru_cell_backward));
+  m.impl("_thnn_fused_lstm_cell", TORCH_FN(ops::_thnn_fused_lstm_cell));
+  m.impl(
+      "_thnn_fused_lstm_cell_backward_impl",
+      TORCH_FN(ops::_thnn_fused_lstm_cell_backward_impl));
   m.impl(
       "convolution_backward_overrideable",
       TORCH_FN(ops::convolution_backward_overrideable));

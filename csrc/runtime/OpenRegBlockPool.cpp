@@ -65,6 +65,26 @@ bool BlockPool::worthSplitting(const Block* block, size_t size) {
   return block->small ? rest >= kSmallestBlock : rest > kLargestSmallBlock;
 }
 
+BlockPool::~BlockPool() {
+  for (const FreeBlocks* blocks : {&freeSmall_, &freeLarge_}) {
+    for (Block* block : *blocks) {
+      delete block;
+    }
+  }
+  for (const auto& [pointer, block] : allocated_) {
+    delete block;
+  }
+  std::set<Block*> parked; // a block may wait for several events
+  for (const auto& [stream, waiting] : parked_) {
+    for (const auto& [event, block] : waiting) {
+      parked.insert(block);
+    }
+  }
+  for (Block* block : parked) {
+    delete block;
+  }
+}
+
 // --- blocks and the free ones among them --------------------------------------
 
 BlockPool::Block* BlockPool::newBlock() {

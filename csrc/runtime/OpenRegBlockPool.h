@@ -105,6 +105,10 @@ struct PoolStats {
 class BlockPool {
  public:
   explicit BlockPool(BlockDevice& device) : device_(device) {}
+  /// Does not free what is allocated: the device's memory goes with the device.
+  ~BlockPool();
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
 
   /// At least `bytes` (not 0) for work of `stream`. If there is no memory left,
   /// waits for parked blocks, gives the cache back and tries again; nullptr if

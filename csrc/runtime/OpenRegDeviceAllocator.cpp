@@ -75,7 +75,13 @@ struct Memory {
 std::array<std::atomic<Memory*>, kMaxDevices> memories{};
 
 Memory& makeMemory(DeviceIndex device) {
-  check_device_index(device);
+  TORCH_CHECK(
+      device >= 0 && device < device_count(),
+      "Invalid device argument ",
+      static_cast<int>(device),
+      ": did you call init? There are ",
+      static_cast<int>(device_count()),
+      " openreg devices.");
   Memory* before = nullptr;
   auto made = std::make_unique<Memory>(device);
   return memories[device].compare_exchange_strong(before, made.get())
@@ -98,7 +104,8 @@ Memory& memoryOf(DeviceIndex device) {
 template <int device>
 void deletePointer(void* pointer) {
   if (pointer && !memoryOf(device).pool.free(pointer)) {
-    TORCH_WARN("openreg:", device, " has no allocation at ", pointer);
+    warnQuietly(
+        c10::str("openreg:", device, " has no allocation at ", pointer));
   }
 }
 

@@ -29,10 +29,14 @@ void throwError(orError_t status, const char* call, SourceLocation where) {
 }
 
 void warnOfError(orError_t status, const char* call) noexcept {
+  warnQuietly(describe(status, call));
+}
+
+void warnQuietly(const std::string& message) noexcept {
   try {
-    TORCH_WARN(describe(status, call));
+    TORCH_WARN(message);
   } catch (...) {
-    // A warning turned into an error has nowhere to go from a destructor.
+    // An error has nowhere to go from a destructor.
   }
 }
 

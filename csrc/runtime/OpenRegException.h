@@ -17,6 +17,10 @@ namespace c10::openreg {
 /// The same as a warning, for destructors and noexcept code.
 void warnOfError(orError_t status, const char* call) noexcept;
 
+/// A warning that is never an exception, even if Python turns warnings into
+/// errors.
+void warnQuietly(const std::string& message) noexcept;
+
 inline void check(orError_t status, const char* call, SourceLocation where) {
   if (C10_UNLIKELY(status != orSuccess)) {
     throwError(status, call, where);

@@ -64,6 +64,9 @@ orStream_t OpenRegStream::stream() const {
   if (id() != 0) {
     return reinterpret_cast<orStream_t>(id());
   }
+  if (C10_UNLIKELY(device_index() < 0 || device_index() >= kMaxDevices)) {
+    check_device_index(device_index()); // a stream made up in Python
+  }
   auto& known = defaultStreams[device_index()];
   orStream_t stream = known.load(std::memory_order_relaxed);
   if (C10_UNLIKELY(!stream)) {

@@ -1,16 +1,12 @@
-// The block pool against a model of it, and from several threads at once. Free
-// of torch, so that it also runs under the sanitizers.
+// The block pool against a model of it. Free of torch, so that it also runs under
+// the sanitizers.
 #include "fake_device.h"
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cstring>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
-#include <thread>
+#include <stdexcept>
 
 namespace openreg::testing {
 namespace {
@@ -362,124 +358,6 @@ TEST(BlockPoolModelTest, FiguresAndAddressesEqualTheModelsAfterEachOperation) {
     EXPECT_GT(program.outOfMemory(), 10);
     EXPECT_GT(program.retries(), program.outOfMemory());
   }
-}
-
-// --- several threads ----------------------------------------------------------
-
-/// Segments of real memory, streams that are always done with what they were
-/// given, or, by a coin, not yet.
-class HeapDevice final : public BlockDevice {
- public:
-  explicit HeapDevice(size_t capacity) : capacity_(capacity) {}
-
-  void* mapSegment(size_t bytes) override {
-    if (used_.fetch_add(bytes) + bytes > capacity_) {
-      used_ -= bytes;
-      return nullptr;
-    }
-    auto memory = std::make_unique<char[]>(bytes);
-    void* segment = memory.get();
-    const std::lock_guard lock(mutex_);
-    segments_[segment] = {std::move(memory), bytes};
-    return segment;
-  }
-  void unmapSegment(void* segment) override {
-    const std::lock_guard lock(mutex_);
-    const auto found = segments_.find(segment);
-    ASSERT_NE(found, segments_.end());
-    used_ -= found->second.second;
-    segments_.erase(found);
-  }
-  Event record(Stream /*stream*/) override {
-    ++events_;
-    return new std::atomic<int>(2); // happens when asked for the second time
-  }
-  bool finished(Event event) override {
-    return --*static_cast<std::atomic<int>*>(event) <= 0;
-  }
-  void wait(Event /*event*/) override {}
-  void destroy(Event event) override {
-    --events_;
-    delete static_cast<std::atomic<int>*>(event);
-  }
-
-  size_t used() const {
-    return used_;
-  }
-  int events() const {
-    return events_;
-  }
-
- private:
-  const size_t capacity_;
-  std::atomic<size_t> used_{0};
-  std::atomic<int> events_{0};
-  std::mutex mutex_;
-  std::map<void*, std::pair<std::unique_ptr<char[]>, size_t>> segments_;
-};
-
-// Each thread writes its mark over its blocks and finds it again: an overlap is
-// a wrong mark, and a race or a wild write under a sanitizer.
-TEST(BlockPoolThreadTest, ThreadsNeverGetMemoryThatAnotherHolds) {
-  constexpr int kThreads = 4, kRounds = 2'000;
-  HeapDevice device(64 * kMiB);
-  BlockPool pool(device);
-  FakeStream streams[2];
-  const auto work = [&](int thread) {
-    struct Held {
-      char* pointer;
-      size_t bytes;
-    };
-    std::mt19937_64 random(static_cast<uint64_t>(thread));
-    std::vector<Held> held;
-    const char mark = static_cast<char>('a' + thread);
-    const auto drop = [&] {
-      std::swap(held[random() % held.size()], held.back());
-      const auto [pointer, bytes] = held.back();
-      held.pop_back();
-      EXPECT_EQ(pointer[0], mark);
-      EXPECT_EQ(pointer[bytes - 1], mark);
-      EXPECT_TRUE(pool.free(pointer));
-    };
-    for (int round = 0; round < kRounds; ++round) {
-      const size_t bytes = 1 + random() % (round % 50 == 0 ? 3 * kMiB : 5'000);
-      void* pointer = pool.allocate(bytes, &streams[random() % 2]);
-      if (pointer) {
-        std::memset(pointer, mark, bytes);
-        held.push_back({static_cast<char*>(pointer), bytes});
-        if (random() % 4 == 0) {
-          EXPECT_TRUE(pool.recordStream(pointer, &streams[random() % 2]));
-        }
-      }
-      if (held.size() > 20) {
-        drop();
-        drop();
-      }
-      if (random() % 200 == 0) {
-        pool.emptyCache();
-      }
-    }
-    while (!held.empty()) {
-      drop();
-    }
-  };
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < kThreads; ++thread) {
-    threads.emplace_back(work, thread);
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
-  pool.emptyCache();
-  PoolStats stats = pool.stats();
-  stats.forEach([](const PoolStats::Array& array) {
-    for (const auto& stat : array) {
-      EXPECT_EQ(stat.current, 0);
-      EXPECT_EQ(stat.allocated, stat.freed);
-    }
-  });
-  EXPECT_EQ(device.used(), 0u);
-  EXPECT_EQ(device.events(), 0);
 }
 
 } // namespace

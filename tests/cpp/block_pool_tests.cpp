@@ -28,7 +28,7 @@ class BlockPoolTest : public ::testing::Test {
 
   FakeStream stream, other, third;
   FakeDevice device;
-  BlockPool pool{device};
+  TestPool pool{device};
 };
 
 // --- sizes --------------------------------------------------------------------
@@ -306,7 +306,7 @@ TEST(
     ARequestThatDoesNotFitGivesTheCacheBackAndTriesAgain) {
   FakeStream stream, other;
   FakeDevice device(30 * kMiB);
-  BlockPool pool(device);
+  TestPool pool(device);
   pool.free(pool.allocate(20 * kMiB, &other));
   EXPECT_EQ(pool.tryAllocate(16 * kMiB, &stream), nullptr);
   EXPECT_EQ(pool.stats().retries, 0);
@@ -321,7 +321,7 @@ TEST(
 TEST(BlockPoolCapacityTest, ARequestThatDoesNotFitWaitsForParkedBlocks) {
   FakeStream stream, other;
   FakeDevice device(20 * kMiB);
-  BlockPool pool(device);
+  TestPool pool(device);
   void* pointer = pool.allocate(20 * kMiB, &stream);
   pool.recordStream(pointer, &other);
   pool.free(pointer);
@@ -332,7 +332,7 @@ TEST(BlockPoolCapacityTest, ARequestThatDoesNotFitWaitsForParkedBlocks) {
 TEST(BlockPoolCapacityTest, OutOfMemoryIsCountedAndChangesNothingElse) {
   FakeStream stream;
   FakeDevice device(30 * kMiB);
-  BlockPool pool(device);
+  TestPool pool(device);
   void* kept = pool.allocate(20 * kMiB, &stream);
   EXPECT_EQ(pool.allocate(12 * kMiB, &stream), nullptr);
   const PoolStats stats = pool.stats();
@@ -371,6 +371,7 @@ TEST_F(BlockPoolLockTest, SegmentsAreUnmappedWithoutTheLock) {
   useThePoolWhereverTheDeviceWaits();
   pool.emptyCache();
   EXPECT_EQ(waits, 1);
+  device.onWait = nullptr;
 }
 
 TEST_F(BlockPoolLockTest, EventsAreWaitedForWithoutTheLock) {
@@ -381,12 +382,13 @@ TEST_F(BlockPoolLockTest, EventsAreWaitedForWithoutTheLock) {
   useThePoolWhereverTheDeviceWaits();
   pool.emptyCache();
   EXPECT_EQ(waits, 1);
+  device.onWait = nullptr;
 }
 
 TEST(BlockPoolCapacityTest, ARetryTakesWhatAnotherThreadFreedMeanwhile) {
   FakeStream stream, other;
   FakeDevice device(40 * kMiB);
-  BlockPool pool(device);
+  TestPool pool(device);
   void* parked = pool.allocate(2 * kMiB, &other); // a segment of 20 MiB
   void* held = pool.allocate(2 * kMiB, &stream); // and another
   pool.recordStream(parked, &stream);

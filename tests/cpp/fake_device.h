@@ -108,4 +108,24 @@ class FakeDevice : public BlockDevice {
   std::map<Event, Recorded> events_;
 };
 
+/// A pool that takes everything back before it goes.
+class TestPool : public BlockPool {
+ public:
+  using BlockPool::BlockPool;
+  ~TestPool() {
+    for (void* pointer : handedOut_) {
+      free(pointer); // false if the test did it
+    }
+    emptyCache();
+  }
+
+  void* allocate(size_t bytes, BlockDevice::Stream stream) {
+    handedOut_.push_back(BlockPool::allocate(bytes, stream));
+    return handedOut_.back();
+  }
+
+ private:
+  std::vector<void*> handedOut_;
+};
+
 } // namespace openreg::testing

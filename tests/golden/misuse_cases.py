@@ -66,8 +66,12 @@ def _(o):
         with m.device(device):
             return m.current_device()
 
+    def under():
+        with torch.device(name):
+            return torch.empty(1)
+
     calls = {
-        "context_bad": lambda: enter(m.device(name)),
+        "context_bad": under,
         "default_stream_bad": lambda: m.default_stream(bad),
         "accelerator_stream_bad": lambda: torch.accelerator.current_stream(bad),
         "accelerator_sync_cpu": lambda: torch.accelerator.synchronize("cpu"),

@@ -1,6 +1,7 @@
 // Devices: which there are, which is current, what they are like.
 #include "Module.h"
 
+#include "runtime/OpenRegShutdown.h"
 #include "runtime/OpenRegFunctions.h"
 
 #include <ATen/Context.h>
@@ -131,6 +132,9 @@ void addProperties(py::module_& module) {
 void addDevice(py::module_& module) {
   addProperties(module);
   module.def("_init", torch::wrap_pybind_function_no_gil(init));
+  module.def("_settleAutogradThreads", torch::wrap_pybind_function_no_gil([] {
+               c10::openreg::settle_autograd_threads();
+             }));
   module.def("_isInBadFork", torch::wrap_pybind_function(isInBadFork));
   module.def("_getDeviceCount", torch::wrap_pybind_function([] {
                return c10::openreg::device_count();

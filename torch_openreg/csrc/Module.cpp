@@ -32,6 +32,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
   at::openreg::registerExecutor();
   addDevice(module);
   addEvent(module);
+  addFallback(module);
   addGenerator(module);
   addMemory(module);
   addStream(module);

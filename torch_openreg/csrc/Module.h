@@ -10,6 +10,7 @@ namespace torch::openreg {
 
 void addDevice(py::module_& module);
 void addEvent(py::module_& module);
+void addFallback(py::module_& module);
 void addGenerator(py::module_& module);
 void addMemory(py::module_& module);
 void addStream(py::module_& module);

@@ -25,8 +25,10 @@ OpenRegStream unpack(
     int64_t id,
     int64_t device,
     int64_t type = static_cast<int64_t>(c10::DeviceType::PrivateUse1)) {
-  return OpenRegStream(c10::Stream::unpack3(
-      id, toExistingIndex(device), static_cast<c10::DeviceType>(type)));
+  const OpenRegStream stream(c10::Stream::unpack3(
+      id, toIndex(device), static_cast<c10::DeviceType>(type)));
+  c10::openreg::check_device_index(stream.device_index());
+  return stream;
 }
 
 Packed getCurrentStream(int64_t device) {

@@ -7,7 +7,8 @@ its first use.
 
 import torch
 
-from . import _lazy, memory, meta, random, streams
+from . import _lazy, memory, random, streams
+from . import meta as meta
 from . import _utils as _utils
 from ._device import (
     _DeviceGuard as _DeviceGuard,

@@ -4,6 +4,7 @@ Until then nothing of it exists and a process may fork; afterwards a child canno
 use it, since threads do not survive a fork.
 """
 
+import atexit
 import threading
 
 from torch_openreg import _C
@@ -54,4 +55,5 @@ def _lazy_init() -> None:
             )
         _C._init()
         device_count()  # for children, see there
+        atexit.register(_C._settleAutogradThreads)
         _initialized = True

@@ -1,7 +1,6 @@
 #include "aten/native/Attention.h"
 
-#include "aten/native/Executor.h"
-#include "runtime/OpenRegGuard.h"
+#include "aten/native/Remembered.h"
 
 #include <ATen/SDPBackend.h>
 #include <ATen/native/transformers/attention.h>
@@ -72,25 +71,12 @@ _scaled_dot_product_fused_attention_overrideable(
     bool is_causal,
     bool /*return_debug_mask*/,
     std::optional<double> scale) {
-  const c10::openreg::OpenRegGuard guard(query.device());
-  const OpenRegStream stream = streamOf(query);
-  AliasFrame frame(stream);
-  Tensor output, logsumexp;
-  runHere("aten::scaled_dot_product_attention", stream, [&] {
-    std::tie(output, logsumexp) =
-        at::_ops::_scaled_dot_product_flash_attention_for_cpu::redispatch(
-            kCpuKernel,
-            frame.alias(query),
-            frame.alias(key),
-            frame.alias(value),
-            dropout_p,
-            is_causal,
-            aliasOf(frame, attn_bias),
-            scale);
-  });
+  auto [output, logsumexp] =
+      Remembered<at::_ops::_scaled_dot_product_flash_attention_for_cpu>::call(
+          query, key, value, dropout_p, is_causal, attn_bias, scale);
   return {
-      frame.wrap(std::move(output)),
-      frame.wrap(std::move(logsumexp)),
+      std::move(output),
+      std::move(logsumexp),
       Tensor(),
       Tensor(),
       query.sym_size(2),
@@ -119,29 +105,23 @@ _scaled_dot_product_fused_attention_overrideable_backward(
     const Tensor& /*philox_seed*/,
     const Tensor& /*philox_offset*/,
     std::optional<double> scale) {
-  const c10::openreg::OpenRegGuard guard(query.device());
-  const OpenRegStream stream = streamOf(query);
-  AliasFrame frame(stream);
-  Tensor grad_query, grad_key, grad_value;
-  runHere("aten::scaled_dot_product_attention_backward", stream, [&] {
-    std::tie(grad_query, grad_key, grad_value) = at::_ops::
-        _scaled_dot_product_flash_attention_for_cpu_backward::redispatch(
-            kCpuKernel,
-            frame.alias(grad_out),
-            frame.alias(query),
-            frame.alias(key),
-            frame.alias(value),
-            frame.alias(out),
-            frame.alias(logsumexp),
-            dropout_p,
-            is_causal,
-            aliasOf(frame, attn_bias),
-            scale);
-  });
+  auto [grad_query, grad_key, grad_value] = Remembered<
+      at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward>::
+      call(
+          grad_out,
+          query,
+          key,
+          value,
+          out,
+          logsumexp,
+          dropout_p,
+          is_causal,
+          attn_bias.defined() ? std::optional(attn_bias) : std::nullopt,
+          scale);
   return {
-      frame.wrap(std::move(grad_query)),
-      frame.wrap(std::move(grad_key)),
-      frame.wrap(std::move(grad_value)),
+      std::move(grad_query),
+      std::move(grad_key),
+      std::move(grad_value),
       Tensor()}; // of the mask: see _fused_sdp_choice()
 }
 

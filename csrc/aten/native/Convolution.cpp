@@ -1,24 +1,80 @@
 #include "aten/native/Convolution.h"
 
-#include "aten/native/Executor.h"
-#include "runtime/OpenRegGuard.h"
+#include "aten/native/Remembered.h"
 
-#include <ATen/core/op_registration/adaption.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 
 namespace at::native::openreg {
 namespace {
 
-/// Checks that the tensors are on one device and makes it current.
-template <class... Named>
-c10::Device commonDevice(const char* method, const Named&... named) {
-  std::optional<c10::Device> device;
-  (c10::impl::check_and_update_common_device(
-       device, named.second, method, named.first),
-   ...);
-  return *device;
-}
+// docs:begin convolution
+/// The CPU's convolution in the form that the executor calls operators in.
+struct Convolution {
+  using schema = Tensor(
+      const Tensor&,
+      const Tensor&,
+      const std::optional<Tensor>&,
+      IntArrayRef,
+      IntArrayRef,
+      IntArrayRef,
+      bool,
+      IntArrayRef,
+      int64_t);
+  static constexpr const char* name = "aten::convolution_overrideable";
+  static constexpr const char* overload_name = "";
+
+  template <class... Args>
+  static Tensor redispatch(DispatchKeySet /*keys*/, const Args&... args) {
+    return at::convolution(args...);
+  }
+};
+// docs:end convolution
+
+struct ConvolutionBackward {
+  using schema = std::tuple<Tensor, Tensor, Tensor>(
+      const Tensor&,
+      const Tensor&,
+      const Tensor&,
+      IntArrayRef,
+      IntArrayRef,
+      IntArrayRef,
+      bool,
+      IntArrayRef,
+      int64_t,
+      std::array<bool, 3>);
+  static constexpr const char* name = "aten::convolution_backward_overrideable";
+  static constexpr const char* overload_name = "";
+
+  static std::tuple<Tensor, Tensor, Tensor> redispatch(
+      DispatchKeySet /*keys*/,
+      const Tensor& grad_output,
+      const Tensor& input,
+      const Tensor& weight,
+      IntArrayRef stride,
+      IntArrayRef padding,
+      IntArrayRef dilation,
+      bool transposed,
+      IntArrayRef output_padding,
+      int64_t groups,
+      std::array<bool, 3> output_mask) {
+    // The bias itself is no argument; it has one value per output channel.
+    const int64_t channels =
+        transposed ? weight.size(1) * groups : weight.size(0);
+    return at::convolution_backward(
+        grad_output,
+        input,
+        weight,
+        IntArrayRef(channels),
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        output_mask);
+  }
+};
 
 } // namespace
 
@@ -32,27 +88,29 @@ Tensor convolution_overrideable(
     bool transposed,
     IntArrayRef output_padding,
     int64_t groups) {
-  const c10::openreg::OpenRegGuard guard(commonDevice(
-      __func__,
-      std::pair("input", input),
-      std::pair("weight", weight),
-      std::pair("bias", bias)));
-  const OpenRegStream stream = streamOf(input);
-  AliasFrame frame(stream);
-  Tensor output;
-  runHere("aten::convolution", stream, [&] {
-    output = at::convolution(
-        frame.alias(input),
-        frame.alias(weight),
-        bias ? std::optional(frame.alias(*bias)) : std::nullopt,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups);
-  });
-  return frame.wrap(std::move(output));
+  for (const auto& [what, parameter] :
+       {std::pair("weight", weight),
+        std::pair("bias", bias.value_or(Tensor()))}) {
+    TORCH_CHECK(
+        !parameter.defined() || input.options().type_equal(parameter.options()),
+        "Input type (",
+        input.toString(),
+        ") and ",
+        what,
+        " type (",
+        parameter.toString(),
+        ") should be the same");
+  }
+  return Remembered<Convolution>::call(
+      input,
+      weight,
+      bias,
+      stride,
+      padding,
+      dilation,
+      transposed,
+      output_padding,
+      groups);
 }
 
 std::tuple<Tensor, Tensor, Tensor> convolution_backward_overrideable(
@@ -66,35 +124,17 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward_overrideable(
     IntArrayRef output_padding,
     int64_t groups,
     std::array<bool, 3> output_mask) {
-  const c10::openreg::OpenRegGuard guard(commonDevice(
-      __func__,
-      std::pair("grad_output", grad_output),
-      std::pair("input", input),
-      std::pair("weight", weight)));
-  const OpenRegStream stream = streamOf(input);
-  AliasFrame frame(stream);
-  // The bias itself is no argument; it has one value per output channel.
-  const int64_t channels =
-      transposed ? weight.size(1) * groups : weight.size(0);
-  Tensor grad_input, grad_weight, grad_bias;
-  runHere("aten::convolution_backward", stream, [&] {
-    std::tie(grad_input, grad_weight, grad_bias) = at::convolution_backward(
-        frame.alias(grad_output),
-        frame.alias(input),
-        frame.alias(weight),
-        IntArrayRef(channels),
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        output_mask);
-  });
-  return {
-      frame.wrap(std::move(grad_input)),
-      frame.wrap(std::move(grad_weight)),
-      frame.wrap(std::move(grad_bias))};
+  return Remembered<ConvolutionBackward>::call(
+      grad_output,
+      input,
+      weight,
+      stride,
+      padding,
+      dilation,
+      transposed,
+      output_padding,
+      groups,
+      output_mask);
 }
 
 } // namespace at::native::openreg

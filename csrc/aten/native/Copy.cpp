@@ -4,8 +4,10 @@
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegHostAllocator.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/real.h>
 
 namespace at::native::openreg {
 namespace {
@@ -111,6 +113,15 @@ void copyAcross(const Tensor& src, const Tensor& dst, bool non_blocking) {
   }
 }
 
+// A queued copy would warn from another thread, where no filter of Python's is.
+Tensor withoutImaginaryPart(const Tensor& src, const Tensor& dst) {
+  if (!src.is_complex() || dst.is_complex()) {
+    return src;
+  }
+  TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
+  return at::real(src);
+}
+
 } // namespace
 
 Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
@@ -118,7 +129,12 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
   if (dst.numel() == 0) {
     return dst;
   }
-  const Tensor src = self.sizes() == dst.sizes() ? self : self.expand_as(dst);
+  if (self.sizes() != dst.sizes()) {
+    at::infer_size(dst.sizes(), self.sizes()); // for its sentence
+  }
+  const Tensor values = withoutImaginaryPart(self, dst);
+  const Tensor src =
+      values.sizes() == dst.sizes() ? values : values.expand_as(dst);
   at::assert_no_internal_overlap(dst);
   at::assert_no_partial_overlap(dst, src);
   if (!isOpenReg(src) || !isOpenReg(dst)) {
@@ -133,7 +149,7 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
 
 Tensor _copy_from_and_resize(const Tensor& self, const Tensor& dst) {
   dst.resize_(self.sizes());
-  return _copy_from(self, dst, /*non_blocking=*/false);
+  return openreg::_copy_from(self, dst, /*non_blocking=*/false);
 }
 
 } // namespace at::native::openreg

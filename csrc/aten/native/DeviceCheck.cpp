@@ -36,10 +36,13 @@ void forEachTensor(const c10::IValue& value, Visit visit) {
 }
 
 bool holdsTensors(const c10::Argument& argument) {
-  const auto& type = *argument.real_type();
-  const bool indices = argument.name() == "indices" && // may be anywhere
-      type.kind() == c10::TypeKind::ListType;
-  return !indices && type.str().find("Tensor") != std::string::npos;
+  return argument.real_type()->str().find("Tensor") != std::string::npos;
+}
+
+// The indices of index() and its like, which may be on the CPU.
+bool holdsIndices(const c10::Argument& argument) {
+  return argument.name() == "indices" && holdsTensors(argument) &&
+      argument.real_type()->kind() == c10::TypeKind::ListType;
 }
 
 } // namespace
@@ -54,7 +57,9 @@ DeviceCheck::DeviceCheck(const c10::FunctionSchema& schema)
   const auto& arguments = schema.arguments();
   for (size_t place = 0; place < arguments.size(); ++place) {
     const c10::Argument& argument = arguments[place];
-    if (holdsTensors(argument)) {
+    if (holdsIndices(argument)) {
+      indices_ = place;
+    } else if (holdsTensors(argument)) {
       tensors_.push_back({place, argument.name(), argument.is_out()});
     } else if (argument.name() == "device") {
       device_ = place;
@@ -69,17 +74,37 @@ DeviceCheck::DeviceCheck(const c10::FunctionSchema& schema)
 c10::Device DeviceCheck::check(
     torch::jit::Stack::const_iterator arguments) const {
   auto device = wrapper_.empty() ? elementwise(arguments) : exact(arguments);
+  if (indices_ && device) {
+    checkIndices(arguments, *device);
+  }
   if (!device || !device->is_privateuseone()) {
-    // No tensor of ours: a factory, or an operator of another kind of tensor.
-    device = device_ && arguments[*device_].isDevice()
-        ? arguments[*device_].toDevice()
-        : c10::Device(c10::kPrivateUse1);
+    // No tensor of ours: a factory, or a generator of ours brought the call here.
+    const bool named = device_ && arguments[*device_].isDevice();
+    TORCH_CHECK(
+        named || !device,
+        "Expected a '",
+        c10::DeviceTypeName(device->type(), /*lower_case=*/true),
+        "' device type for generator but found '",
+        c10::DeviceTypeName(c10::kPrivateUse1, /*lower_case=*/true),
+        "'");
+    device =
+        named ? arguments[*device_].toDevice() : c10::Device(c10::kPrivateUse1);
   }
   return {c10::kPrivateUse1, c10::openreg::device_or_current(device->index())};
 }
 
-std::optional<c10::Device> DeviceCheck::exact(
-    torch::jit::Stack::const_iterator arguments) const {
+void DeviceCheck::checkIndices(Arguments arguments, c10::Device indexed) const {
+  forEachTensor(arguments[*indices_], [&](const Tensor& index) {
+    TORCH_CHECK(
+        index.is_cpu() || index.device() == indexed,
+        "indices should be either on cpu or on the same device as the indexed "
+        "tensor (",
+        indexed,
+        ")");
+  });
+}
+
+std::optional<c10::Device> DeviceCheck::exact(Arguments arguments) const {
   std::optional<c10::Device> common;
   for (const TensorArgument& argument : tensors_) {
     forEachTensor(arguments[argument.place], [&](const Tensor& tensor) {
@@ -90,8 +115,7 @@ std::optional<c10::Device> DeviceCheck::exact(
   return common;
 }
 
-std::optional<c10::Device> DeviceCheck::elementwise(
-    torch::jit::Stack::const_iterator arguments) const {
+std::optional<c10::Device> DeviceCheck::elementwise(Arguments arguments) const {
   std::optional<c10::Device> common;
   for (const TensorArgument& argument : tensors_) {
     forEachTensor(arguments[argument.place], [&](const Tensor& tensor) {

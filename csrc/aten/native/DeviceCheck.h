@@ -32,15 +32,16 @@ class DeviceCheck {
     std::string name;
     bool output;
   };
+  using Arguments = torch::jit::Stack::const_iterator;
 
-  std::optional<c10::Device> exact(
-      torch::jit::Stack::const_iterator arguments) const;
-  std::optional<c10::Device> elementwise(
-      torch::jit::Stack::const_iterator arguments) const;
+  std::optional<c10::Device> exact(Arguments arguments) const;
+  std::optional<c10::Device> elementwise(Arguments arguments) const;
+  void checkIndices(Arguments arguments, c10::Device indexed) const;
 
   std::string operator_;
   std::string wrapper_; // empty: the element-wise rule
   std::vector<TensorArgument> tensors_; // outputs first, as CUDA looks at them
+  std::optional<size_t> indices_; // place of the `indices` argument
   std::optional<size_t> device_; // place of the `device` argument
 };
 

@@ -79,6 +79,7 @@ void checkFinished(bool finished, const OpenRegStream& stream) {
 
 Executor::Executor(const c10::FunctionSchema& schema)
     : name_(immortalName(schema)),
+      waits_(FallbackCount::of(name_)),
       arguments_(schema.arguments().size()),
       devices_(schema) {
   for (size_t place = 0; place < arguments_; ++place) {
@@ -121,6 +122,7 @@ void Executor::operator()(
   const c10::Device device = devices_.check(arguments);
   const c10::openreg::OpenRegGuard guard(device);
   const auto stream = c10::openreg::getCurrentOpenRegStream(device.index());
+  waits_.note();
 
   AliasFrame frame(stream);
   Stack cpu;

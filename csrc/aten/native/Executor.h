@@ -3,6 +3,7 @@
 
 #include "aten/native/Alias.h"
 #include "aten/native/DeviceCheck.h"
+#include "aten/native/Fallback.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -126,6 +127,7 @@ class Executor final : public c10::OperatorKernel {
   c10::IValue toCpu(AliasFrame& frame, const c10::IValue& value) const;
 
   const char* name_;
+  FallbackCount& waits_;
   size_t arguments_;
   std::vector<size_t> outputs_; // places of arguments the kernel writes to
   std::optional<size_t> generator_;

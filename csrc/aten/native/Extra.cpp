@@ -20,6 +20,8 @@ using torch::autograd::variable_list;
 // The iterator has checked shapes and devices and made the output; what is left
 // is the work itself, which may run later.
 void abs_kernel(TensorIteratorBase& iter) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      iter.dtype() != kBool, "\"abs\" not implemented for 'Bool'");
   const Tensor& output = iter.tensor(0);
   launch(
       "aten::abs",

@@ -18,10 +18,7 @@ namespace at::native::openreg {
 // held in the form the kernel wants. A tensor of the CPU, a number or an index, is
 // copied, for its owner may change it.
 
-inline Tensor hold(const Tensor& tensor) {
-  return tensor.defined() && tensor.is_cpu() ? tensor.clone()
-                                             : aliasForLaunch(tensor);
-}
+Tensor hold(const Tensor& tensor);
 inline std::optional<Tensor> hold(const std::optional<Tensor>& tensor) {
   return tensor ? std::optional(hold(*tensor)) : std::nullopt;
 }

@@ -28,10 +28,7 @@ class FactoryGuard {
       std::optional<Layout> layout,
       std::optional<Device> device,
       std::optional<bool> pin_memory)
-      : guard_(Device(
-            kPrivateUse1,
-            c10::openreg::device_or_current(
-                device ? device->index() : DeviceIndex(-1)))) {
+      : guard_(indexOf(device)) {
     TORCH_CHECK(
         layout_or_default(layout) == kStrided,
         "openreg tensors are strided, but the layout asked for is ",
@@ -42,6 +39,11 @@ class FactoryGuard {
   }
 
  private:
+  static DeviceIndex indexOf(std::optional<Device> device) {
+    return device && device->has_index() ? device->index()
+                                         : c10::openreg::current_device();
+  }
+
   const OpenRegGuard guard_;
 };
 
@@ -156,11 +158,18 @@ Tensor& set_source_Storage_offset(
     IntArrayRef size,
     IntArrayRef stride) {
   checkSetStorage(self, source, storage_offset, size, stride);
-  self.unsafeGetTensorImpl()->set_storage_offset(storage_offset);
+  TensorImpl* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_offset(storage_offset);
   if (stride.data()) {
-    self.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
+    impl->set_sizes_and_strides(size, stride);
   } else {
-    self.unsafeGetTensorImpl()->set_sizes_contiguous(size);
+    impl->set_sizes_contiguous(size);
+  }
+  const size_t needed = at::detail::computeStorageNbytes(
+      impl->sizes(), impl->strides(), impl->itemsize(), storage_offset);
+  if (impl->numel() > 0 && needed > impl->unsafe_storage().nbytes()) {
+    at::native::resize_bytes_nocuda(
+        impl->unsafe_storage(), static_cast<int64_t>(needed));
   }
   return self;
 }

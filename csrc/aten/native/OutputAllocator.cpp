@@ -1,5 +1,7 @@
 #include "aten/native/OutputAllocator.h"
 
+#include "aten/native/Planned.h"
+
 #include "runtime/OpenRegDeviceAllocator.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -43,6 +45,10 @@ class OutputAllocator final : public c10::Allocator {
         return {pointer, pointer, &deleteKernelMemory, c10::kCPU};
       }
     }
+    if (void* planned = nbytes != 0 ? takePlanned(nbytes) : nullptr) {
+      // Not the tensor's to free.
+      return {planned, planned, [](void*) {}, c10::kCPU};
+    }
     return cpu_->allocate(nbytes);
   }
 
@@ -53,6 +59,9 @@ class OutputAllocator final : public c10::Allocator {
   // raw_deallocate() has nothing but the pointer.
   c10::DeleterFnPtr raw_deleter() const override {
     return [](void* pointer) {
+      if (isPlanned(pointer)) {
+        return;
+      }
       if (pointer && isDeviceMemory(pointer)) {
         deleteKernelMemory(pointer);
       } else {

@@ -24,7 +24,7 @@ Tensor native_dropout_backward(
     const Tensor& mask,
     double scale) {
   const Tensor kept = mask.to(grad_output.dtype());
-  return scale == 0 ? grad_output.mul(kept)
+  return scale == 0 ? grad_output.mul(kept).mul(0)
                     : grad_output.mul(kept.div(1 / scale));
 }
 

@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 
+#include <unordered_set>
+
 namespace at::native::openreg {
 
 // A meta function leaves the strides to the memory format, or gives them.
@@ -57,6 +59,39 @@ void resizeOutput(
   } else if (const auto format = options.memory_format_opt()) {
     output.unsafeGetTensorImpl()->empty_tensor_restride(*format);
   }
+}
+
+void failDevice(
+    const char* name,
+    const OpenRegStream& stream,
+    const c10::Error& error) {
+  launch(
+      name, stream, 0, [message = std::string(error.what_without_backtrace())] {
+        TORCH_CHECK(false, message);
+      });
+}
+
+bool checksDataInKernel(std::string_view name) {
+  static const std::unordered_set<std::string_view> names{
+      "aten::embedding_dense_backward",
+      "aten::gather",
+      "aten::index",
+      "aten::index_add",
+      "aten::index_copy",
+      "aten::index_fill_",
+      "aten::index_reduce",
+      "aten::index_select",
+      "aten::nll_loss2d_forward",
+      "aten::nll_loss_forward",
+      "aten::put_",
+      "aten::scatter",
+      "aten::scatter_add",
+      "aten::scatter_reduce",
+      "aten::take",
+  };
+  const std::string_view base = name.substr(0, name.find('.'));
+  return names.contains(base) ||
+      (base.ends_with('_') && names.contains(base.substr(0, base.size() - 1)));
 }
 
 } // namespace at::native::openreg

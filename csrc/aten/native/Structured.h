@@ -123,6 +123,46 @@ size_t bytesOf(const Args&... args) {
   return bytes;
 }
 
+/// Breaks the device as a kernel that found bad data does.
+void failDevice(
+    const char* name,
+    const OpenRegStream& stream,
+    const c10::Error& error);
+
+/// Runs an operator now, if it is small and the stream idle, or if it never ran
+/// with such arguments. Returns false if it is to be queued instead. If the
+/// operator looks at its data, an error that `meta()` does not find in the
+/// arguments is there: then the call returns, as on a GPU, and the device is
+/// broken.
+template <class Op, class TryNow, class RunNow, class Meta>
+bool runNow(
+    const OpenRegStream& stream,
+    size_t bytes,
+    uint64_t kind,
+    TryNow tryNow,
+    RunNow runNow,
+    Meta meta) {
+  const auto& prepared = Prepared<Op>::get();
+  try {
+    if (bytes <= kSmallBytes && tryNow()) {
+      return true;
+    }
+    if (C10_LIKELY(prepared.proven.has(kind))) {
+      return false;
+    }
+    runNow();
+    prepared.proven.add(kind);
+    return true;
+  } catch (const c10::Error& error) {
+    if (!prepared.asserts) {
+      throw;
+    }
+    meta();
+    failDevice(prepared.name, stream, error);
+    return true;
+  }
+}
+
 // docs:begin structured
 /// The kernel of a structured operator. Small work on an idle stream runs at once,
 /// as Typed does it. Else the meta function checks the arguments and tells the
@@ -147,23 +187,51 @@ struct Structured<Op, OutOp, Meta, count, R(Args...)> {
     const c10::Device device = deviceOf<Op>(args...);
     const OpenRegStream stream = c10::openreg::currentStreamOf(device);
     const size_t bytes = bytesOf(args...);
-    if (bytes <= kSmallBytes) {
-      if (auto result = Typed<Op>::tryCall(stream, args...)) {
-        return std::move(*result);
-      }
+    std::optional<R> result;
+    const auto inferOutputs = [&] {
+      MetaRun<Meta, Form::Functional, count> meta(device);
+      meta.meta(forMeta(args)...);
+      result.emplace(asTuple(std::move(meta.outputs)));
+    };
+    if (!runNow<Op>(
+            stream,
+            bytes,
+            kindOf(args...),
+            [&] {
+              result = Typed<Op>::tryCall(stream, args...);
+              return result.has_value();
+            },
+            [&] { result = Typed<Op>::callHere(stream, args...); },
+            inferOutputs)) {
+      inferOutputs();
+      launchOut(stream, bytes, args..., *result);
     }
-    MetaRun<Meta, Form::Functional, count> meta(device);
-    meta.meta(forMeta(args)...);
-    std::apply(
-        [&](const auto&... output) {
-          launchOperator<OutOp>(
-              Prepared<Op>::get().name, stream, bytes, args..., output...);
-        },
-        meta.outputs);
+    return std::move(*result);
+  }
+
+ private:
+  static R asTuple(std::array<Tensor, count> outputs) {
     if constexpr (count == 1) {
-      return std::move(meta.outputs[0]);
+      return std::move(outputs[0]);
     } else {
-      return std::tuple_cat(std::move(meta.outputs));
+      return std::tuple_cat(std::move(outputs));
+    }
+  }
+
+  static void launchOut(
+      const OpenRegStream& stream,
+      size_t bytes,
+      const std::remove_reference_t<Args>&... args,
+      const R& outputs) {
+    const char* name = Prepared<Op>::get().name;
+    if constexpr (count == 1) {
+      launchOperator<OutOp>(name, stream, bytes, args..., outputs);
+    } else {
+      std::apply(
+          [&](const auto&... output) {
+            launchOperator<OutOp>(name, stream, bytes, args..., output...);
+          },
+          outputs);
     }
   }
 };
@@ -179,13 +247,22 @@ struct StructuredInPlace<Op, Meta, Tensor&(Tensor&, Args...)> {
     const c10::Device device = deviceOf<Op>(self, args...);
     const OpenRegStream stream = c10::openreg::currentStreamOf(device);
     const size_t bytes = bytesOf(self, args...);
-    if (bytes <= kSmallBytes && Typed<Op>::tryCall(stream, self, args...)) {
-      return self;
+    const auto checkArguments = [&] {
+      MetaRun<Meta, Form::InPlace, 1> meta(device);
+      meta.outputs[0] = self;
+      meta.meta(self, forMeta(args)...);
+    };
+    if (!runNow<Op>(
+            stream,
+            bytes,
+            kindOf(self, args...),
+            [&] { return Typed<Op>::tryCall(stream, self, args...); },
+            [&] { Typed<Op>::callHere(stream, self, args...); },
+            checkArguments)) {
+      checkArguments();
+      launchOperator<Op>(
+          Prepared<Op>::get().name, stream, bytes, self, args...);
     }
-    MetaRun<Meta, Form::InPlace, 1> meta(device);
-    meta.outputs[0] = self;
-    meta.meta(self, forMeta(args)...);
-    launchOperator<Op>(Prepared<Op>::get().name, stream, bytes, self, args...);
     return self;
   }
 };
@@ -204,21 +281,30 @@ struct StructuredOut<Op, Meta, count, Result(Args...)> {
     const c10::Device device = deviceOf<Op>(args...);
     const OpenRegStream stream = c10::openreg::currentStreamOf(device);
     const size_t bytes = bytesOf(args...);
-    if (bytes > kSmallBytes || !Typed<Op>::tryCall(stream, args...)) {
+    const auto resizeOutputs = [&] {
       MetaRun<Meta, Form::Out, count> meta(device);
       runMeta(
           meta,
           std::forward_as_tuple(args...),
           std::make_index_sequence<sizeof...(Args) - count>());
+    };
+    if (!runNow<Op>(
+            stream,
+            bytes,
+            kindOf(args...),
+            [&] { return Typed<Op>::tryCall(stream, args...); },
+            [&] { Typed<Op>::callHere(stream, args...); },
+            resizeOutputs)) {
+      resizeOutputs();
       launchOperator<Op>(Prepared<Op>::get().name, stream, bytes, args...);
     }
     return asResult<Result>(outputsAmong<Args...>(args...));
   }
 
  private:
-  template <class MetaRunType, class Tuple, size_t... inputs>
+  template <class Run, class Tuple, size_t... inputs>
   static void runMeta(
-      MetaRunType& meta,
+      Run& meta,
       Tuple args,
       std::index_sequence<inputs...> /*unused*/) {
     size_t place = 0;

@@ -7,7 +7,66 @@
 
 #include <ATen/core/boxing/impl/boxing.h>
 
+#include <array>
+#include <atomic>
+#include <string_view>
+
 namespace at::native::openreg {
+
+/// The kinds of arguments, dtypes and words, that an operator was seen to work
+/// with. A kernel says only when it runs what it does not support, which is too
+/// late once it is queued: so the first call of a kind is not.
+class ProvenKinds {
+ public:
+  bool has(uint64_t kind) const {
+    for (const auto& proven : proven_) {
+      const uint64_t known = proven.load(std::memory_order_relaxed);
+      if (known == kind || known == 0) {
+        return known == kind;
+      }
+    }
+    return false;
+  }
+  /// When it is full, further kinds are never queued.
+  void add(uint64_t kind) {
+    for (auto& proven : proven_) {
+      uint64_t known = 0;
+      if (proven.compare_exchange_strong(known, kind) || known == kind) {
+        return;
+      }
+    }
+  }
+
+ private:
+  std::array<std::atomic<uint64_t>, 24> proven_{};
+};
+
+inline void addKind(uint64_t& kind, std::string_view text) {
+  kind = kind * 64 + std::hash<std::string_view>()(text);
+}
+inline void addKind(
+    uint64_t& kind,
+    const std::optional<std::string_view>& text) {
+  addKind(kind, text.value_or(std::string_view()));
+}
+template <class T>
+void addKind(uint64_t& kind, const T& argument) {
+  visitTensors(argument, [&](const Tensor& tensor) {
+    kind = kind * 64 + static_cast<uint64_t>(tensor.scalar_type()) + 1;
+  });
+}
+
+/// What ProvenKinds tells apart; never 0.
+template <class... Args>
+uint64_t kindOf(const Args&... args) {
+  uint64_t kind = 1;
+  (addKind(kind, args), ...);
+  return kind | uint64_t{1} << 63;
+}
+
+/// Whether an error in the operator's kernel is about its data: an index out of
+/// bounds. On a GPU such an error is asynchronous.
+bool checksDataInKernel(std::string_view name);
 
 /// What is prepared once per operator.
 template <class Op>
@@ -17,11 +76,16 @@ struct Prepared {
                    .findSchemaOrThrow(Op::name, Op::overload_name)
                    .schema()),
         name(immortalName(schema)),
-        devices(schema) {}
+        devices(schema),
+        waits(FallbackCount::of(name)),
+        asserts(checksDataInKernel(name)) {}
 
   const c10::FunctionSchema& schema;
   const char* const name;
   const DeviceCheck devices;
+  FallbackCount& waits;
+  const bool asserts; // see checksDataInKernel()
+  mutable ProvenKinds proven;
 
   static const Prepared& get() {
     static const Prepared prepared;
@@ -92,16 +156,21 @@ template <class Op, class Result, class... Args>
 struct Typed<Op, Result(Args...)> {
   static constexpr bool kReturnsOutputs = ReturnsOutputs<Result>::value;
 
-  /// Waits for the stream's earlier work.
   static Result call(Args... args) {
     const OpenRegStream stream =
         c10::openreg::currentStreamOf(deviceOf<Op>(args...));
+    Prepared<Op>::get().waits.note();
     if constexpr (kReturnsOutputs) {
       run(orLaunchHere, stream, args...);
       return asResult<Result>(outputsAmong<Args...>(args...));
     } else {
       return *run(orLaunchHere, stream, args...);
     }
+  }
+
+  /// Waits for the stream's earlier work.
+  static auto callHere(const OpenRegStream& stream, Args... args) {
+    return run(orLaunchHere, stream, args...);
   }
 
   /// Runs at once or not at all: false or std::nullopt in the latter case.

@@ -1,0 +1,47 @@
+// Operators that have no queued form: counted, and reported or forbidden.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace at::native::openreg {
+
+/// Counts the calls of one operator that made the host wait for the stream,
+/// because the shapes of its outputs are known only once it has run.
+class FallbackCount {
+ public:
+  /// `name` is never freed. Counts live as long as the process.
+  static FallbackCount& of(const char* name);
+
+  /// Counts a call; warns the first time or throws, if OPENREG_FALLBACK says so.
+  void note() {
+    if (calls_.fetch_add(1, std::memory_order_relaxed) == 0) {
+      noteFirst();
+    }
+    if (forbidden()) {
+      refuse();
+    }
+  }
+
+  struct Entry {
+    std::string name;
+    uint64_t calls;
+  };
+  /// The operators that were counted, most calls first.
+  static std::vector<Entry> report();
+  static void reset();
+
+ private:
+  explicit FallbackCount(const char* name) : name_(name) {}
+
+  static bool forbidden();
+  void noteFirst() const;
+  [[noreturn]] void refuse() const;
+
+  const char* const name_;
+  std::atomic<uint64_t> calls_{0};
+};
+
+} // namespace at::native::openreg

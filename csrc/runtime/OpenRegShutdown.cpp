@@ -1,0 +1,45 @@
+#include "runtime/OpenRegShutdown.h"
+
+#include "runtime/OpenRegFunctions.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <thread>
+
+namespace c10::openreg {
+namespace {
+
+// A backward pass of one step, which the device's thread begins when it is done
+// with the one before.
+void runBackward(DeviceIndex device) {
+  const auto options =
+      at::TensorOptions(Device(DeviceType::PrivateUse1, device));
+  const auto leaf = at::zeros({1}, options).requires_grad_();
+  leaf.view({1}).backward();
+}
+
+} // namespace
+
+// docs:begin settle-autograd
+// From a thread of its own, because it captures no state of Python's: freeing this
+// last pass takes no GIL.
+void settle_autograd_threads() noexcept {
+  try {
+    std::thread([] {
+      for (DeviceIndex device = 0; device < device_count(); ++device) {
+        try {
+          if (is_initialized(device)) {
+            runBackward(device);
+          }
+        } catch (...) {
+          // A broken or full device runs no backward pass either.
+        }
+      }
+    }).join();
+  } catch (...) {
+    // The system has no thread left; the process ends anyway.
+  }
+}
+// docs:end settle-autograd
+
+} // namespace c10::openreg

@@ -1,0 +1,306 @@
+"""Operators run with the CPU's kernels: results equal the CPU's, to the bit.
+
+PyTorch's own database of operators gives most of the calls.
+"""
+
+import functools
+import itertools
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_leaves, tree_map
+
+# What no comparison can hold for.
+NOT_THE_CPUS = {
+    "empty": "has any values",
+    "empty_like": "has any values",
+    "empty_permuted": "has any values",
+    "empty_strided": "has any values",
+    "new_empty": "has any values",
+    "new_empty_strided": "has any values",
+    "linalg.lstsq": "LAPACK rounds by where memory lies",
+    "sparse.mm": "sparse tensors are strided ones yet",
+    "sparse.sampled_addmm": "sparse tensors are strided ones yet",
+    "to_sparse": "sparse tensors are strided ones yet",
+    "tensor_split": "wants its indices on the CPU, as on a GPU",
+}
+
+
+def operators():
+    for op in op_db:
+        if op.name not in NOT_THE_CPUS and op.supported_dtypes("cpu"):
+            name = f"{op.name}.{op.variant_test_name}".rstrip(".")
+            yield pytest.param(op, id=name)
+
+
+# --- forward and backward -----------------------------------------------------
+
+
+def put(value, device):
+    """A leaf with the same numbers and strides; other arguments as they are."""
+    if isinstance(value, torch.Tensor):
+        moved = torch.empty_like(value, device=device, requires_grad=False)
+        if moved.stride() != value.stride() and value.numel():
+            moved = value.detach().to(device)
+        else:
+            moved.copy_(value.detach())
+        return moved.requires_grad_(value.requires_grad)
+    return torch.device(device) if value in ("cpu", torch.device("cpu")) else value
+
+
+def call(function, arguments, device):
+    """What a call gives, its gradients too, or the exception it raises."""
+    input, args, kwargs = tree_map(functools.partial(put, device=device), arguments)
+    torch.manual_seed(3)
+    try:
+        outputs = tree_leaves(function(input, *args, **kwargs))
+    except Exception as error:
+        return error
+    leaves = [x for x in tree_leaves((input, args, kwargs)) if tracks(x)]
+    summed = [total(y) for y in outputs if tracks(y)]
+    if not leaves or not summed:
+        return outputs
+    try:
+        return outputs + list(torch.autograd.grad(summed, leaves, allow_unused=True))
+    except Exception as error:
+        return [*outputs, error]
+
+
+def tracks(value):
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def total(tensor):
+    return tensor.abs().sum() if tensor.is_complex() else tensor.sum()
+
+
+def bits(tensor):
+    """The bytes of a tensor, the same ones for every NaN."""
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    if tensor.is_floating_point():
+        tensor = torch.where(tensor.isnan(), torch.nan, tensor.double())
+    return tensor.view(-1).view(torch.uint8)
+
+
+def assert_same(found, expected):
+    if isinstance(expected, Exception):
+        assert type(found) is type(expected), found
+        assert str(found).replace("openreg:0", "cpu") == str(expected)
+    elif isinstance(expected, torch.Tensor):
+        assert found.device == torch.device("openreg:0")
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        assert found.stride() == expected.stride() or found.numel() < 2
+        assert found.is_conj() == expected.is_conj()
+        assert found.is_neg() == expected.is_neg()
+        assert torch.equal(bits(found), bits(expected))
+    elif isinstance(expected, list):
+        assert isinstance(found, list), found
+        for ours, theirs in zip(found, expected, strict=True):
+            assert_same(ours, theirs)
+    else:
+        assert found == expected or (found != found and expected != expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("op", operators())
+def test_operators_give_what_they_give_on_the_cpu(op):
+    dtypes = op.supported_dtypes("cpu")
+    dtype = next(d for d in (torch.float32, torch.int64, *dtypes) if d in dtypes)
+    grad = op.supports_autograd and dtype == torch.float32
+    torch.manual_seed(0)
+    samples = op.sample_inputs("cpu", dtype, requires_grad=grad)
+    for sample in itertools.islice(samples, 4):
+        arguments = sample.input, sample.args, sample.kwargs
+        expected = call(op.op, arguments, "cpu")
+        assert_same(call(op.op, arguments, "openreg"), expected)
+
+
+# --- forms of a call ----------------------------------------------------------
+
+
+def test_outputs_are_resized_and_given_back():
+    x, y = torch.rand(3, 4).openreg(), torch.rand(3, 4).openreg()
+    out = torch.empty(0, device="openreg")
+    assert torch.add(x, y, out=out) is out
+    assert torch.equal(out.cpu(), x.cpu() + y.cpu())
+
+    values, indices = (
+        torch.empty(0).openreg(),
+        torch.empty(0, dtype=torch.int64).openreg(),
+    )
+    found = torch.sort(x, out=(values, indices))
+    assert (found.values.data_ptr(), found.indices.data_ptr()) == (
+        values.data_ptr(),
+        indices.data_ptr(),
+    )
+    assert torch.equal(values.cpu(), x.cpu().sort().values)
+
+    part = torch.zeros(5, 4, device="openreg")
+    torch.mul(x, y, out=part[1:4])
+    assert torch.equal(part[1:4].cpu(), x.cpu() * y.cpu())
+    assert not part[[0, 4]].any()
+
+
+def test_resizing_an_output_with_elements_warns_as_on_the_cpu():
+    for device in ("cpu", "openreg"):
+        x = torch.ones(3, device=device)
+        with pytest.warns(UserWarning, match="An output with one or more elements was"):
+            torch.nonzero(x, out=torch.ones(7, dtype=torch.int64, device=device))
+        torch.openreg.synchronize()
+
+
+def test_operators_work_in_place():
+    x = torch.rand(3, 4)
+    y = x.openreg()
+    for change in (
+        lambda t: t.mul_(3).sub_(1),
+        lambda t: t.t_().clamp_(0, 1).t_(),
+        lambda t: t[1:, ::2].exp_(),
+        lambda t: t.masked_fill_(t > 1, 0.5),
+        lambda t: t.index_fill_(1, torch.tensor([2], device=t.device), 9),
+        lambda t: torch.relu_(t),
+        lambda t: t.cumsum_(0),
+        lambda t: t.__setitem__(0, 7.5),
+        lambda t: t.__ipow__(2),
+    ):
+        change(x), change(y)
+        assert torch.equal(y.cpu(), x)
+
+
+def test_lists_of_tensors_are_arguments_and_results():
+    x = [torch.rand(n) for n in (2, 0, 5)]
+    y = [t.openreg() for t in x]
+    for function in (
+        torch.cat,
+        torch._foreach_exp,
+        torch.block_diag,
+        torch.cartesian_prod,
+    ):
+        values = (
+            (x, y) if function in (torch.cat, torch._foreach_exp) else (x[::2], y[::2])
+        )
+        starred = function in (torch.block_diag, torch.cartesian_prod)
+        expected, found = (function(*v) if starred else function(v) for v in values)
+        for a, b in zip(tree_leaves(expected), tree_leaves(found), strict=True):
+            assert torch.equal(b.cpu(), a)
+    torch._foreach_add_(y, 1)
+    assert y[2].tolist() == (x[2] + 1).tolist()
+    parts = y[2].split([2, 3])
+    parts[0].zero_()
+    assert y[2][:2].tolist() == [0, 0]
+
+
+def test_optional_arguments_may_be_missing():
+    x = torch.rand(4, 3)
+    weight, bias = torch.rand(3), torch.rand(3)
+    functional = torch.nn.functional
+    for arguments in ((None, None), (weight, None), (weight, bias)):
+        ours = [a if a is None else a.openreg() for a in arguments]
+        expected = functional.layer_norm(x, (3,), *arguments)
+        assert torch.equal(
+            functional.layer_norm(x.openreg(), (3,), *ours).cpu(), expected
+        )
+    rows = [slice(None), torch.tensor([0, 2])]
+    assert torch.equal(x.openreg()[tuple(rows)].cpu(), x[tuple(rows)])
+    assert torch.equal(x.openreg()[rows[1].openreg(), None].cpu(), x[rows[1], None])
+
+
+RANDOM = {
+    "bernoulli": lambda d, g: torch.full((5, 5), 0.3, device=d).bernoulli(generator=g),
+    "cauchy_": lambda d, g: torch.empty(7, device=d).cauchy_(generator=g),
+    "exponential_": lambda d, g: torch.empty(7, device=d).exponential_(generator=g),
+    "geometric_": lambda d, g: torch.empty(7, device=d).geometric_(0.3, generator=g),
+    "log_normal_": lambda d, g: torch.empty(7, device=d).log_normal_(generator=g),
+    "multinomial": lambda d, g: torch.ones(9, device=d).multinomial(4, generator=g),
+    "normal": lambda d, g: torch.normal(torch.zeros(19, device=d), 2.0, generator=g),
+    "poisson": lambda d, g: torch.poisson(torch.full((7,), 3.0, device=d), generator=g),
+    "rand": lambda d, g: torch.rand(17, device=d, generator=g),
+    "randint": lambda d, g: torch.randint(0, 99, (17,), device=d, generator=g),
+    "randn": lambda d, g: torch.randn(17, device=d, generator=g),
+    "randn double": lambda d, g: torch.randn(
+        17, device=d, generator=g, dtype=torch.float64
+    ),
+    "randperm": lambda d, g: torch.randperm(50, device=d, generator=g),
+    "random_": lambda d, g: torch.empty(7, device=d).random_(0, 99, generator=g),
+    "uniform_": lambda d, g: torch.empty(70000, device=d).uniform_(-1, 1, generator=g),
+}
+
+
+@pytest.mark.parametrize("draw", RANDOM.values(), ids=RANDOM)
+def test_random_operators_draw_the_cpus_numbers(draw):
+    ours, theirs = torch.Generator("openreg:1"), torch.Generator()
+    ours.manual_seed(5), theirs.manual_seed(5)
+    for _ in range(2):
+        assert torch.equal(draw("openreg:1", ours).cpu(), draw("cpu", theirs))
+    assert torch.equal(ours.get_state(), theirs.get_state())
+
+    torch.manual_seed(8)
+    expected = draw("cpu", None)
+    torch.manual_seed(8)
+    assert torch.equal(draw("openreg:1", None).cpu(), expected)
+
+
+def test_dropout_draws_the_cpus_numbers():
+    for device in ("cpu", "openreg"):
+        torch.manual_seed(4)
+        x = torch.ones(1000, device=device, requires_grad=True)
+        y = torch.nn.functional.dropout(x, 0.3)
+        y.sum().backward()
+        if device == "cpu":
+            expected = y.detach(), x.grad
+    assert torch.equal(y.detach().cpu(), expected[0])
+    assert torch.equal(x.grad.cpu(), expected[1])
+
+
+# --- threads ------------------------------------------------------------------
+
+
+def test_threads_work_at_the_same_time():
+    x = torch.rand(64, 64)
+    expected = (x @ x).relu().sum(0)
+    failures = []
+
+    def work(device, stream):
+        try:
+            with stream:
+                y = x.to(device)
+                for _ in range(50):
+                    found = (y @ y).relu().sum(0)
+                    if not torch.equal(found.cpu(), expected):
+                        failures.append("another result")
+        except Exception as error:
+            failures.append(error)
+
+    threads = [
+        threading.Thread(target=work, args=(device, torch.Stream(device)))
+        for device in ("openreg:0", "openreg:1", "openreg:0", "openreg:1")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+# --- other schedules ----------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", ["async", "adversarial"])
+def test_queued_operators_give_the_same(schedule):
+    """All of this file, with everything queued that can be."""
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-m", "not slow", __file__],
+        env={**os.environ, "OPENREG_SCHEDULE": schedule},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert result.returncode == 0, result.stdout[-5000:]

@@ -1,0 +1,43 @@
+"""How a program ends after it used the device."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAMS = {
+    "right after backward": """
+x = torch.ones(4, device="openreg", requires_grad=True)
+(x * 2).sum().backward()
+""",
+    "with work still queued": """
+torch.openreg._sleep(10**12)
+torch.ones(1 << 20, device="openreg")
+""",
+    "on a broken device": """
+x = torch.ones(4, device="openreg", requires_grad=True)
+x.sum().backward()
+torch.zeros(4, device="openreg")[torch.tensor([99], device="openreg")]
+""",
+    "in a thread's backward": """
+import threading
+def train():
+    x = torch.ones(4, device="openreg:1", requires_grad=True)
+    x.sum().backward()
+thread = threading.Thread(target=train)
+thread.start(), thread.join()
+""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_may_end(name):
+    # Once is not enough to see a race; a few times it was seen every time.
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", "import torch\n" + PROGRAMS[name]],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
