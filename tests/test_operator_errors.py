@@ -7,7 +7,6 @@ from torch.nn import functional as F
 # Each fails because of its arguments, not of the numbers in a tensor, so it fails in
 # the call itself, however the work is scheduled. Keys are for the test's name.
 CALLS = {
-    "abs of bool": "torch.abs(ones(4, dtype=torch.bool))",
     "add shapes": "ones(3) + ones(4)",
     "add_ shape": "ones(3).add_(ones(2, 3))",
     "add_ dtype": "ones(3, dtype=torch.int64).add_(0.5)",

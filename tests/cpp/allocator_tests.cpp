@@ -110,6 +110,13 @@ TEST_F(AllocatorTest, FreeingTwiceWarns) {
   EXPECT_TRUE(has(warnings.messages[0], "has no allocation at"));
 }
 
+TEST_F(AllocatorTest, ADeleterDoesNotLetAnErrorOfAWarningOut) {
+  DataPtr data = allocator.allocate(1000);
+  allocator.raw_deallocate(data.get());
+  const WarningsThrow handler;
+  data.clear(); // frees twice; would end the process
+}
+
 TEST_F(AllocatorTest, CopyDataCopiesInStreamOrder) {
   const OpenRegStream stream = getStreamFromPool(0, 0);
   setCurrentOpenRegStream(stream);
@@ -204,6 +211,29 @@ TEST_F(AllocatorTest, MemoryRecordedOnAStreamThatIsGoneIsFreedAtOnce) {
   data.clear();
   EXPECT_EQ(allocator.allocate(512).get(), address);
   EXPECT_EQ(orPeekAtLastError(), orSuccess);
+}
+
+// Its errors must not cost the pool its blocks. In a child, because a reset takes
+// the allocator's memory away.
+TEST(AllocatorChildTest, EmptyCacheCopesWithABrokenDevice) {
+  EXPECT_CHILD_SUCCEEDS([] {
+    OpenRegDeviceAllocator& allocator = getOpenRegDeviceAllocator();
+    const OpenRegStream side = getStreamFromPool(0, 0);
+    DataPtr data = allocator.allocate(512);
+    allocator.recordStream(data, side);
+    Gate gate(side);
+    data.clear();
+    CHILD_REQUIRE(allocator.getDeviceStats(0).active[0].current == 1);
+    const auto fail = [] { orKernelFail(orErrorAssert, "on purpose"); };
+    CHILD_REQUIRE(orLaunchKernel(side, fail) == orSuccess);
+    gate.open();
+    CHILD_REQUIRE(orDeviceSynchronize() == orErrorAssert);
+
+    Warnings warnings;
+    allocator.emptyCache();
+    CHILD_REQUIRE(allocator.getDeviceStats(0).active[0].current == 0);
+    return true;
+  });
 }
 
 // --- no memory left -----------------------------------------------------------

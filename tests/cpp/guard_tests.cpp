@@ -77,14 +77,8 @@ TEST_F(GuardTest, UncheckedSetDeviceWarnsOfADeviceThatDoesNotExist) {
   EXPECT_EQ(orPeekAtLastError(), orSuccess);
 }
 
-// A handler that throws is how Python turns warnings into errors.
 TEST_F(GuardTest, UncheckedSetDeviceDoesNotLetAnErrorOfAWarningOut) {
-  struct Throws : WarningHandler {
-    void process(const Warning& warning) override {
-      TORCH_CHECK(false, warning.msg());
-    }
-  } handler;
-  const WarningUtils::WarningHandlerGuard throws(&handler);
+  const WarningsThrow handler;
   guard.uncheckedSetDevice(device(7)); // would end the process
   guard.destroyEvent(madeUp<void*>(), 0);
   EXPECT_EQ(guard.getDevice(), device(0));

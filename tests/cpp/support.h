@@ -70,6 +70,17 @@ class Warnings : public WarningHandler {
   const WarningUtils::WarningHandlerGuard guard_{this};
 };
 
+/// Turns warnings of the calling thread into errors, as `python -W error` does.
+class WarningsThrow : public WarningHandler {
+ public:
+  void process(const Warning& warning) override {
+    TORCH_CHECK(false, warning.msg());
+  }
+
+ private:
+  const WarningUtils::WarningHandlerGuard guard_{this};
+};
+
 /// Leaves the current device and streams as a new thread finds them.
 class DeviceTest : public ::testing::Test {
  protected:

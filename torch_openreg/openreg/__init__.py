@@ -34,6 +34,7 @@ from ._lazy import (
     is_available,
     is_initialized,
 )
+from .fallback import fallback_report, reset_fallback_report
 from .memory import (
     OutOfMemoryError,
     empty_cache,
@@ -89,6 +90,7 @@ __all__ = [
     "device_count",
     "device_of",
     "empty_cache",
+    "fallback_report",
     "get_amp_supported_dtype",
     "get_device_capability",
     "get_device_name",
@@ -112,6 +114,7 @@ __all__ = [
     "memory_stats_as_nested_dict",
     "random",
     "reset_accumulated_memory_stats",
+    "reset_fallback_report",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",

@@ -145,6 +145,9 @@ bool runNow(
   const auto& prepared = Prepared<Op>::get();
   try {
     if (bytes <= kSmallBytes && tryNow()) {
+      if (C10_UNLIKELY(!prepared.proven.has(kind))) {
+        prepared.proven.add(kind);
+      }
       return true;
     }
     if (C10_LIKELY(prepared.proven.has(kind))) {
