@@ -27,9 +27,13 @@ CALLS = {
     "floor of complex": "torch.floor(ones(2, dtype=torch.complex64))",
     "gather shapes": "torch.gather(ones(2, 2), 0, ones(3, 3, dtype=torch.int64))",
     "gather dtype": "torch.gather(ones(2, 2), 0, ones(2, 2))",
+    "gather of float8": "torch.gather(ones(2, dtype=torch.float8_e5m2), 0, zeros(2))",
     "gelu": "F.gelu(ones(3), approximate='foo')",
     "index dtype": "ones(3)[ones(2)]",
     "index shapes": "ones(3, 3)[ones(2).long(), ones(3).long()]",
+    "index_add of float8": "ones(2, dtype=torch.float8_e5m2).index_add(0, zeros(2), ones(2, dtype=torch.float8_e5m2))",
+    "index_copy of float8": "ones(2, dtype=torch.float8_e5m2).index_copy(0, zeros(2), ones(2, dtype=torch.float8_e5m2))",
+    "index_reduce of bool": "ones(2, dtype=torch.bool).index_reduce(0, zeros(2), ones(2, dtype=torch.bool), 'amin')",
     "index_select": "torch.index_select(ones(3), 0, ones(2))",
     "kthvalue": "torch.kthvalue(ones(3), 5)",
     "layer_norm shape": "F.layer_norm(ones(2, 3), (4,))",
@@ -44,6 +48,7 @@ CALLS = {
     "mm shapes": "torch.mm(ones(2, 3), ones(2, 3))",
     "mul_ expanded": "ones(1).expand(3).mul_(2)",
     "mv": "torch.mv(ones(2, 2), doubles(2))",
+    "nll_loss of bool": "F.nll_loss(ones(2, 2, dtype=torch.bool), zeros(2))",
     "out dtype": "torch.add(ones(2), ones(2), out=ones(2, dtype=torch.int64))",
     "out overlap": "torch.add(ones(3), ones(3), out=ones(1).expand(3))",
     "overlap": "(lambda x: torch.mul(x[:-1], 2, out=x[1:]))(ones(4))",
@@ -52,6 +57,8 @@ CALLS = {
     "repeat": "ones(3).repeat()",
     "reshape": "ones(3).reshape(2, 2)",
     "scatter shapes": "ones(2).scatter(0, ones(3, dtype=torch.int64), ones(2))",
+    "scatter_add of float8": "ones(2, dtype=torch.float8_e5m2).scatter_add(0, zeros(2), ones(2, dtype=torch.float8_e5m2))",
+    "scatter_reduce of complex": "ones(2, dtype=torch.complex64).scatter_reduce(0, zeros(2), ones(2, dtype=torch.complex64), 'amax')",
     "softmax dimension": "torch.softmax(ones(3), 3)",
     "softmax of integers": "torch.softmax(ones(3, dtype=torch.int64), 0)",
     "sort dimension": "torch.sort(ones(3), 2)",
@@ -73,14 +80,17 @@ def outcome(call, device):
         return torch.ones(*shape, dtype=dtype, device=device)
     def doubles(*shape):
         return ones(*shape, dtype=torch.float64)
-    scope = dict(torch=torch, F=F, ones=ones, doubles=doubles)
+    def zeros(*shape):
+        return torch.zeros(*shape, dtype=torch.int64, device=device)
+    scope = dict(torch=torch, F=F, ones=ones, doubles=doubles, zeros=zeros)
     try:
         eval(call, scope)
     except Exception as error:
         return f"{{type(error).__name__}}: {{error}}".replace(device, "cpu")
     return "no error"
 
-for name, call in {calls!r}.items():
+calls = {calls!r}
+for name, call in [*calls.items(), *calls.items()]:  # twice: a call may be learnt from
     expected, found = outcome(call, "cpu"), outcome(call, "openreg:0")
     if found != expected or expected == "no error":
         print(name, "\\n  cpu    ", expected, "\\n  openreg", found)

@@ -212,6 +212,20 @@ def test_an_external_stream_needs_a_live_handle(handle, error, text):
         torch.openreg.ExternalStream(handle)
 
 
+def test_work_on_a_destroyed_stream_is_refused(libopenreg):
+    handle = ctypes.c_void_p()
+    assert libopenreg.orStreamCreate(ctypes.byref(handle)) == 0
+    stream = torch.openreg.ExternalStream(handle.value)
+    assert libopenreg.orStreamDestroy(handle) == 0
+    x = torch.ones(4, device="openreg")
+    with torch.openreg.stream(torch.openreg.Stream()):
+        with pytest.raises(torch.AcceleratorError, match="was it destroyed"):
+            stream.synchronize()
+        with pytest.raises(torch.AcceleratorError, match="was it destroyed"):
+            torch.openreg.set_stream(stream)
+    assert (x + 1).tolist() == [2] * 4  # nothing is broken
+
+
 def test_an_external_stream_needs_its_own_device(created):
     with pytest.raises(RuntimeError, match="openreg:0, not to openreg:1"):
         torch.openreg.ExternalStream(created, device=1)

@@ -1,14 +1,14 @@
 """Writes the registrations that follow from PyTorch's own table of operators.
 
-    python tools/generate_operators.py FOLDER OPERATORS_FILES TYPED_FILES
+    python tools/generate_operators.py FOLDER
 
 The table is packaged in the wheel. FOLDER gets
 - DeviceChecks.inc: the operators whose tensors must all be on one device, and the
   name of CUDA's wrapper, which stands in the error message;
 - Operators_N.cpp: a kernel for every structured operator (csrc/aten/native/
   Structured.h);
-- Typed_N.cpp: a kernel for the operators in tools/operators.txt (csrc/aten/native/
-  Remembered.h and Typed.h).
+- Remembered_N.cpp and Waiting_N.cpp: kernels for the operators in the two parts of
+  tools/operators.txt (csrc/aten/native/Remembered.h and Typed.h).
 Operators that csrc/aten registers by hand are left out. Files that would not
 change are not written.
 """
@@ -102,21 +102,20 @@ def structured(parsed):
         for group in torchgen.gen.get_grouped_native_functions(parsed.native_functions)
         if isinstance(group, NativeFunctionsGroup) and group.structured
     ]
-    listed = {name for name, _ in typed_names()}
+    others = {name for name, _ in typed_names()}
     for function, kernel in concatMap(structured_kernels, groups):
         name = str(function.func.name)
-        if name not in listed:
+        if name not in others:
             yield function.root_name, name, kernel
 
 
-def typed(parsed):
-    """The same for the operators of tools/operators.txt"""
-    templates = {"remembered": "Remembered", "waiting": "Typed"}
+def listed(parsed, section, template):
+    """The same for the operators of one part of tools/operators.txt"""
     functions = {str(f.func.name): f for f in parsed.native_functions}
-    for name, section in typed_names():
-        function = functions[name]
-        kernel = f"{templates[section]}<{op_class(function)}>"
-        yield function.root_name, name, kernel
+    for name, its_section in typed_names():
+        if its_section == section:
+            function = functions[name]
+            yield function.root_name, name, f"{template}<{op_class(function)}>"
 
 
 def source(header, suffixes, rows):
@@ -149,19 +148,23 @@ def write(path, text):
         path.write_text(text)
 
 
-def main(folder, operators_files, typed_files):
+def main(folder):
     folder = Path(folder)
     parsed = parse()
     checks = sorted(device_checks(parsed))
     write(folder / "DeviceChecks.inc", "".join(f"{row}\n" for row in checks))
+    remembered = listed(parsed, "remembered", "Remembered")
+    waiting = listed(parsed, "waiting", "Typed")
     skip = by_hand()
+    # As many files as CMakeLists.txt names.
     for name, header, suffixes, count, rows in (
-        ("Operators", "Structured.h", ("meta", "ops"), operators_files, structured),
-        ("Typed", "Remembered.h", ("ops",), typed_files, typed),
+        ("Operators", "Structured.h", ("meta", "ops"), 12, structured(parsed)),
+        ("Remembered", "Remembered.h", ("ops",), 3, remembered),
+        ("Waiting", "Typed.h", ("ops",), 1, waiting),
     ):
-        kept = sorted(row for row in rows(parsed) if row[1] not in skip)
-        for number in range(int(count)):
-            text = source(header, suffixes, kept[number :: int(count)])
+        kept = sorted(row for row in rows if row[1] not in skip)
+        for number in range(count):
+            text = source(header, suffixes, kept[number::count])
             write(folder / f"{name}_{number}.cpp", text)
 
 
