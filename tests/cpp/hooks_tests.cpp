@@ -95,6 +95,8 @@ TEST_F(HooksTest, DevicesThatDoNotExistAreRefused) {
 // --- memory -------------------------------------------------------------------
 
 TEST_F(HooksTest, PinnedMemoryIsRecognised) {
+  // Before that PyTorch answers without asking.
+  at::globalContext().lazyInitDevice(at::kPrivateUse1);
   Allocator* pinned = hooks.getPinnedMemoryAllocator();
   EXPECT_EQ(pinned, getOpenRegHostAllocator());
   const DataPtr data = pinned->allocate(100);

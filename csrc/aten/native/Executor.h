@@ -67,12 +67,6 @@ void runHere(const char* name, const OpenRegStream& stream, Body body) {
   runOnThisThread(name, orLaunchHere, stream, body);
 }
 
-/// Only if the stream is idle and the schedule allows it.
-template <class Body>
-bool tryHere(const char* name, const OpenRegStream& stream, Body body) {
-  return runOnThisThread(name, orLaunchTry, stream, body);
-}
-
 /// Work up to this many bytes touched is small: some ten microseconds.
 inline constexpr size_t kSmallBytes = 64 * 1024;
 
