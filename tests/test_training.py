@@ -1,4 +1,4 @@
-"""Training gives the CPU's numbers, to the bit, step by step."""
+"""Training gives the CPU's numbers step by step: to the bit, RNNs to rounding."""
 
 import copy
 
