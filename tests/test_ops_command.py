@@ -7,7 +7,9 @@ from torch_openreg import ops
 @pytest.mark.parametrize(
     ("name", "tier", "runs"),
     [
-        ("aten::empty.memory_format", "by hand", "queues"),
+        ("aten::fill_.Scalar", "by hand", "queues"),
+        ("aten::empty.memory_format", "by hand", "nothing to run"),
+        ("aten::native_dropout", "by hand", "as its parts"),
         ("aten::_local_scalar_dense", "by hand", "waits"),
         ("aten::add.Tensor", "structured", "queues"),
         ("aten::relu", "remembered", "queues"),
@@ -32,3 +34,7 @@ def test_the_command_prints_what_was_asked_for(capsys):
 def test_the_command_says_if_there_is_nothing(capsys):
     assert ops.main(["no_such_operator"]) == 1
     assert capsys.readouterr().err == "no such operator\n"
+
+
+def test_what_is_said_of_operators_written_by_hand_is_said_of_such():
+    assert {ops.describe(name).tier for name in ops.BY_HAND} == {"by hand"}

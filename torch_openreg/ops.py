@@ -3,7 +3,7 @@
     python -m torch_openreg.ops [--tier TIER] [--waits] [PATTERN ...]
 
 Each line has an operator, the tier that serves it, and whether its work is queued
-or the host waits for it. A pattern is part of a name: `conv`, `aten::add.`.
+or the host waits for it, unless it has none or is made of other operators. A pattern is part of a name: `conv`, `aten::add.`.
 """
 
 import argparse
@@ -24,8 +24,43 @@ TIERS = {
     "Composite": ("composite", "as its parts"),
 }
 
-# Written by hand, and yet the host needs what they find.
-WAITING_BY_HAND = {"aten::_local_scalar_dense", "aten::sub.Tensor"}
+# Of those written by hand, the ones that launch nothing or do not queue.
+BY_HAND = {
+    "aten::_local_scalar_dense": "waits",
+    "aten::sub.Tensor": "waits",
+    **dict.fromkeys(
+        (
+            "aten::_thnn_fused_gru_cell",
+            "aten::_thnn_fused_gru_cell_backward",
+            "aten::_thnn_fused_lstm_cell",
+            "aten::_thnn_fused_lstm_cell_backward_impl",
+            "aten::native_dropout",
+            "aten::native_dropout_backward",
+        ),
+        "as its parts",
+    ),
+    **dict.fromkeys(
+        (
+            "aten::_efficientzerotensor",
+            "aten::_fused_sdp_choice",
+            "aten::_has_compatible_shallow_copy_type",
+            "aten::_reshape_alias",
+            "aten::as_strided",
+            "aten::empty.memory_format",
+            "aten::empty_strided",
+            "aten::is_set_to",
+            "aten::record_stream",
+            "aten::set_.source_Storage",
+            "aten::set_.source_Storage_storage_offset",
+            "aten::set_.source_Tensor",
+            "aten::unfold",
+            "aten::view",
+            "aten::view_as_complex",
+            "aten::view_as_real",
+        ),
+        "nothing to run",
+    ),
+}
 
 
 class Operator(NamedTuple):
@@ -44,7 +79,7 @@ def describe(name: str) -> Operator | None:
         return Operator(name, "fallback", "waits") if runs else None
     for mark, (tier, runs) in TIERS.items():
         if mark in where:
-            return Operator(name, tier, "waits" if name in WAITING_BY_HAND else runs)
+            return Operator(name, tier, BY_HAND.get(name, runs))
     return None
 
 
