@@ -80,7 +80,7 @@ format: $(VENV)/ready ## format all sources
 	$(BIN)/ruff format -q .
 
 .PHONY: docs
-docs: $(VENV)/docs-ready ## build the guide to docs/_build/html
+docs: build $(VENV)/docs-ready ## build the guide to docs/_build/html
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 

@@ -1,11 +1,17 @@
 """Settings of the guide. `make docs` builds it to docs/_build/html."""
 
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent / "_ext"))
+
 project = "torch_openreg"
 author = "the torch_openreg authors"
 copyright = author
 
-extensions = ["myst_parser"]
-exclude_patterns = ["_build", "requirements.txt"]
+# docs/_ext/operators_table.py makes the table of operators.
+extensions = ["myst_parser", "operators_table"]
+exclude_patterns = ["_build", "_ext", "requirements.txt"]
 
 # `# Title` and `## Section` can be linked to as page.md#section.
 myst_heading_anchors = 3

@@ -2,8 +2,11 @@
 
 import ast
 import functools
+import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -351,6 +354,63 @@ def test_other_names_of_the_api_exist():
         for name in re.findall(r"\bor[A-Z]\w+", page.read_text())
     }
     assert used - known == set()
+
+
+# --- operators ------------------------------------------------------------------
+
+
+def first_column(page, heading):
+    """The words of a table's first column, by the head of that column."""
+    text = (DOCS / page).read_text()
+    (table,) = re.findall(rf"^\| {heading} .*\n\|[ :|-]*\n((?:\|.*\n)+)", text, re.M)
+    return [row.split("|")[1].strip() for row in table.splitlines()]
+
+
+def test_the_operators_page_lists_the_tiers():
+    from torch_openreg import ops
+
+    listed = first_column("operators.md", "tier")
+    assert [*listed, "composite", "other"] == list(ops.ALL_TIERS)
+
+
+def test_the_table_explains_its_words():
+    from torch_openreg import ops
+
+    words = first_column("operators_table.md", "runs")
+    assert set(words) == {operator.runs for operator in ops.operators()}
+
+
+@pytest.fixture(scope="module")
+def guide(tmp_path_factory):
+    """The guide, built as `make docs` does, where its packages are installed."""
+    pytest.importorskip("furo")
+    pytest.importorskip("myst_parser")
+    folder = tmp_path_factory.mktemp("guide")
+    command = f"-m sphinx -W -q -b html -d {folder}/doctrees {DOCS} {folder}/html"
+    result = subprocess.run(
+        [sys.executable, *command.split()], capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stderr
+    return folder / "html"
+
+
+def test_the_guide_has_a_row_for_each_operator(guide):
+    # Other tests may have added operators to this process.
+    command = [sys.executable, "-m", "torch_openreg.ops", "--format=json"]
+    listed = json.loads(subprocess.check_output(command, timeout=60))
+    page = (guide / "operators_table.html").read_text()
+    dense = page.split("operators-table")[1]
+    rows = re.findall(r"<tr\b.*?</tr>", dense, re.DOTALL)[1:]
+    cells = [re.sub(r"<.*?>", "", row).split("\n") for row in rows]
+    found = [tuple(filter(None, row)) for row in cells]
+    assert found == [(row["name"], row["tier"], row["runs"]) for row in listed]
+
+
+def test_the_guide_finds_an_operator_by_its_name(guide):
+    index = (guide / "searchindex.js").read_text()
+    pages = json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))
+    place = pages["terms"]["randperm"]
+    assert pages["docnames"][place] == "operators_table"
 
 
 # --- environment variables ----------------------------------------------------

@@ -1,10 +1,8 @@
-"""Operators run with the CPU's kernels: results equal the CPU's, to the bit.
+"""Operators run with the CPU's kernels: forms of a call, random numbers, threads.
 
-PyTorch's own database of operators gives most of the calls.
+`tests/conformance` has all operators.
 """
 
-import functools
-import itertools
 import os
 import subprocess
 import sys
@@ -12,115 +10,7 @@ import threading
 
 import pytest
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
-from torch.utils._pytree import tree_leaves, tree_map
-
-# What no comparison can hold for.
-NOT_THE_CPUS = {
-    "empty": "has any values",
-    "empty_like": "has any values",
-    "empty_permuted": "has any values",
-    "empty_strided": "has any values",
-    "new_empty": "has any values",
-    "new_empty_strided": "has any values",
-    "linalg.lstsq": "LAPACK rounds by where memory lies",
-    "sparse.mm": "sparse tensors are strided ones yet",
-    "sparse.sampled_addmm": "sparse tensors are strided ones yet",
-    "to_sparse": "sparse tensors are strided ones yet",
-    "tensor_split": "wants its indices on the CPU, as on a GPU",
-}
-
-
-def operators():
-    for op in op_db:
-        if op.name not in NOT_THE_CPUS and op.supported_dtypes("cpu"):
-            name = f"{op.name}.{op.variant_test_name}".rstrip(".")
-            yield pytest.param(op, id=name)
-
-
-# --- forward and backward -----------------------------------------------------
-
-
-def put(value, device):
-    """A leaf with the same numbers and strides; other arguments as they are."""
-    if isinstance(value, torch.Tensor):
-        moved = torch.empty_like(value, device=device, requires_grad=False)
-        if moved.stride() != value.stride() and value.numel():
-            moved = value.detach().to(device)
-        else:
-            moved.copy_(value.detach())
-        return moved.requires_grad_(value.requires_grad)
-    return torch.device(device) if value in ("cpu", torch.device("cpu")) else value
-
-
-def call(function, arguments, device):
-    """What a call gives, its gradients too, or the exception it raises."""
-    input, args, kwargs = tree_map(functools.partial(put, device=device), arguments)
-    torch.manual_seed(3)
-    try:
-        outputs = tree_leaves(function(input, *args, **kwargs))
-    except Exception as error:
-        return error
-    leaves = [x for x in tree_leaves((input, args, kwargs)) if tracks(x)]
-    summed = [total(y) for y in outputs if tracks(y)]
-    if not leaves or not summed:
-        return outputs
-    try:
-        return outputs + list(torch.autograd.grad(summed, leaves, allow_unused=True))
-    except Exception as error:
-        return [*outputs, error]
-
-
-def tracks(value):
-    return isinstance(value, torch.Tensor) and value.requires_grad
-
-
-def total(tensor):
-    return tensor.abs().sum() if tensor.is_complex() else tensor.sum()
-
-
-def bits(tensor):
-    """The bytes of a tensor, the same ones for every NaN."""
-    tensor = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor)
-    if tensor.is_floating_point():
-        tensor = torch.where(tensor.isnan(), torch.nan, tensor.double())
-    return tensor.view(-1).view(torch.uint8)
-
-
-def assert_same(found, expected):
-    if isinstance(expected, Exception):
-        assert type(found) is type(expected), found
-        assert str(found).replace("openreg:0", "cpu") == str(expected)
-    elif isinstance(expected, torch.Tensor):
-        assert found.device == torch.device("openreg:0")
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        assert found.stride() == expected.stride() or found.numel() < 2
-        assert found.is_conj() == expected.is_conj()
-        assert found.is_neg() == expected.is_neg()
-        assert torch.equal(bits(found), bits(expected))
-    elif isinstance(expected, list):
-        assert isinstance(found, list), found
-        for ours, theirs in zip(found, expected, strict=True):
-            assert_same(ours, theirs)
-    else:
-        assert found == expected or (found != found and expected != expected)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("op", operators())
-def test_operators_give_what_they_give_on_the_cpu(op):
-    dtypes = op.supported_dtypes("cpu")
-    dtype = next(d for d in (torch.float32, torch.int64, *dtypes) if d in dtypes)
-    grad = op.supports_autograd and dtype == torch.float32
-    torch.manual_seed(0)
-    samples = op.sample_inputs("cpu", dtype, requires_grad=grad)
-    for sample in itertools.islice(samples, 6):
-        arguments = sample.input, sample.args, sample.kwargs
-        expected = call(op.op, arguments, "cpu")
-        assert_same(call(op.op, arguments, "openreg"), expected)
-
+from torch.utils._pytree import tree_leaves
 
 # --- forms of a call ----------------------------------------------------------
 

@@ -193,3 +193,37 @@ def test_numbers_of_a_tensor_are_checked_where_the_operator_waits_anyway():
     with pytest.raises(torch.linalg.LinAlgError):
         torch.linalg.cholesky(-torch.eye(2, device="openreg"))
     assert F.relu(singular).tolist() == [[0, 0], [0, 0]]
+
+
+# --- bad numbers in a tensor --------------------------------------------------
+
+TRY = """
+def run(call):
+    x = torch.arange(4.0, device="openreg")
+    good, bad = (torch.tensor([i], device="openreg") for i in (1, 99))
+    call(x, good)
+    m.synchronize()
+    call(x, bad)
+    m.synchronize()
+"""
+BAD_INDEX = {
+    "gather": "torch.gather(x, 0, i)",
+    "index": "x[i]",
+    "index_add_": "x.index_add_(0, i, i.float())",
+    "index_copy_": "x.index_copy_(0, i, i.float())",
+    "scatter_": "x.scatter_(0, i, 1.0)",
+    "index_fill_": "x.index_fill_(0, i, 1.0)",
+    "index_put_": "x.index_put_((i,), i.float())",
+    "index_select": "x.index_select(0, i)",
+    "put_": "x.put_(i, i.float())",
+    "take": "x.take(i)",
+}
+
+
+@pytest.mark.parametrize("operator", BAD_INDEX)
+def test_a_bad_index_breaks_the_device_on_an_idle_stream_too(operator, fork_python):
+    calls = [f"run(lambda x, i: {call})" for call in BAD_INDEX.values()]
+    told = dict(zip(BAD_INDEX, fork_python(calls, before=TRY), strict=True))
+    assert told[operator].startswith(
+        "AcceleratorError: OpenReg error: device-side assert triggered"
+    )

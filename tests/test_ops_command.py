@@ -1,6 +1,11 @@
 """`python -m torch_openreg.ops`: which tier serves an operator."""
 
+import json
+import subprocess
+import sys
+
 import pytest
+import torch
 from torch_openreg import ops
 
 
@@ -14,8 +19,12 @@ from torch_openreg import ops
         ("aten::add.Tensor", "structured", "queues"),
         ("aten::relu", "remembered", "queues"),
         ("aten::nonzero", "typed", "waits"),
-        ("aten::multinomial", "boxed", "waits"),
+        ("aten::randperm.generator_out", "boxed", "waits"),
+        ("mkldnn_prepacked::conv2d_run", "fallback", "waits"),
         ("aten::matmul", "composite", "as its parts"),
+        ("aten::zeros", "composite", "as its parts"),
+        ("prims::fft_r2c", "composite", "as its parts"),
+        ("c10d::barrier", "other", "not told"),
     ],
 )
 def test_operators_are_told_apart(name, tier, runs):
@@ -26,9 +35,103 @@ def test_an_operator_that_cannot_run_is_not_listed():
     assert ops.describe("aten::_conv_depthwise2d") is None
 
 
+def test_a_kernel_from_python_is_not_taken_for_ours():
+    with torch.library._scoped_library("test_ops", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        assert ops.describe("test_ops::twice") is None
+        library.impl("twice", lambda x: x * 2, "PrivateUse1")
+        assert ops.describe("test_ops::twice")[1:] == ("other", "not told")
+
+
+def test_what_is_said_of_operators_written_by_hand_is_said_of_such():
+    assert {ops.describe(name).tier for name in ops.BY_HAND} == {"by hand"}
+
+
+def test_every_tier_has_operators():
+    found = {operator.tier for key in ops.KEYS for operator in ops.operators(key=key)}
+    assert found == set(ops.ALL_TIERS)
+
+
+# --- filters ------------------------------------------------------------------
+
+
+def names(*arguments, **filters):
+    return [found.name for found in ops.operators(*arguments, **filters)]
+
+
+def test_a_pattern_is_part_of_a_name():
+    assert names(["aten::nonzero", "aten::masked_select"]) == [
+        "aten::masked_select",
+        "aten::masked_select.out",
+        "aten::masked_select_backward",
+        "aten::nonzero",
+        "aten::nonzero.out",
+        "aten::nonzero_numpy",
+        "aten::nonzero_static",
+        "aten::nonzero_static.out",
+    ]
+
+
+def test_a_pattern_with_a_star_is_a_whole_name():
+    assert names(["aten::nonzero*t"]) == [
+        "aten::nonzero.out",
+        "aten::nonzero_static.out",
+    ]
+    assert names(["nonzero*"]) == []
+
+
+def test_filters_hold_together():
+    found = ops.operators(["aten::"], tiers=["by hand", "typed"], runs=["waits"])
+    assert {(operator.tier, operator.runs) for operator in found} == {
+        ("by hand", "waits"),
+        ("typed", "waits"),
+    }
+    every = set(ops.operators(["aten::"]))
+    assert {op for op in every if op.tier in ("by hand", "typed")} > set(found)
+
+
+def test_other_kinds_of_tensors_have_kernels_of_their_own():
+    nested = ops.describe("aten::randn_like", "NestedTensorPrivateUse1")
+    assert nested == ("aten::randn_like", "composite", "as its parts")
+    assert ops.describe("aten::as_strided", "NestedTensorPrivateUse1") is None
+    assert "aten::as_strided" in names(["as_strided"])
+    assert "aten::as_strided" not in names(["as_strided"], key=ops.KEYS[-1])
+
+
+# --- the command ----------------------------------------------------------------
+
+
+def printed(capsys, *arguments):
+    assert ops.main(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
 def test_the_command_prints_what_was_asked_for(capsys):
-    assert ops.main(["--waits", "--tier", "typed", "aten::nonzero"]) == 0
-    assert capsys.readouterr().out.split() == ["aten::nonzero", "typed", "waits"]
+    text = printed(capsys, "--waits", "--tier", "typed", "aten::nonzero")
+    assert text.split() == ["aten::nonzero", "typed", "waits"]
+
+
+def test_columns_stand_below_each_other(capsys):
+    first, second = printed(
+        capsys, "aten::relu", "aten::randn_like.out", "--tier", "remembered",
+        "--tier", "composite", "--queues",
+    ).splitlines()  # fmt: skip
+    assert first.index("remembered") == second.index("remembered")
+
+
+def test_the_command_writes_json(capsys):
+    rows = json.loads(printed(capsys, "aten::nonzero", "--queues", "--waits",
+                              "--tier", "typed", "--format", "json"))  # fmt: skip
+    assert rows == [{"name": "aten::nonzero", "tier": "typed", "runs": "waits"}]
+
+
+def test_the_command_writes_markdown(capsys):
+    text = printed(capsys, "--tier", "typed", "--format=markdown", "aten::nonzero")
+    assert text.splitlines() == [
+        "| operator | tier | runs |",
+        "| --- | --- | --- |",
+        "| `aten::nonzero` | typed | waits |",
+    ]
 
 
 def test_the_command_says_if_there_is_nothing(capsys):
@@ -36,5 +139,11 @@ def test_the_command_says_if_there_is_nothing(capsys):
     assert capsys.readouterr().err == "no such operator\n"
 
 
-def test_what_is_said_of_operators_written_by_hand_is_said_of_such():
-    assert {ops.describe(name).tier for name in ops.BY_HAND} == {"by hand"}
+def test_a_reader_may_stop_early():
+    command = [sys.executable, "-m", "torch_openreg.ops"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        child.stdout.close()
+        assert child.stderr.read() == ""
+        assert child.wait(timeout=60) == 0

@@ -8,7 +8,9 @@ The table is packaged in the wheel. FOLDER gets
 - Operators_N.cpp: a kernel for every structured operator (csrc/aten/native/
   Structured.h);
 - Remembered_N.cpp and Waiting_N.cpp: kernels for the operators in the two parts of
-  tools/operators.txt (csrc/aten/native/Remembered.h and Typed.h).
+  tools/operators.txt (csrc/aten/native/Remembered.h and Typed.h);
+- Shared_N.cpp: kernels for sparse, quantized and nested tensors that PyTorch has in
+  common for the CPU and CUDA.
 Operators that csrc/aten registers by hand are left out. Files that would not
 change are not written.
 """
@@ -19,12 +21,15 @@ from pathlib import Path
 
 import torchgen
 from torchgen.api import cpp, meta
+from torchgen.api.types import NativeSignature
+from torchgen.context import native_function_manager
 from torchgen.gen import parse_native_yaml
 from torchgen.gen_backend_stubs import DispatchKey
 from torchgen.model import DeviceCheckType, NativeFunctionsGroup
 from torchgen.utils import concatMap
 
 ROOT = Path(__file__).resolve().parent.parent
+LAYOUTS = ("Sparse", "SparseCsr", "Quantized", "NestedTensor")
 
 
 def parse():
@@ -47,12 +52,15 @@ def wrapper_suffix(function, structured):
 
 
 def device_checks(parsed):
-    cuda = parsed.backend_indices[DispatchKey.CUDA]
+    cuda = [
+        parsed.backend_indices[DispatchKey.parse(f"{layout}CUDA")]
+        for layout in ("", *LAYOUTS)
+    ]
     for function in parsed.native_functions:
         structured = function.structured or function.structured_delegate is not None
         if function.device_check is DeviceCheckType.NoCheck:
             continue
-        if structured or cuda.has_kernel(function):
+        if structured or any(index.has_kernel(function) for index in cuda):
             suffix = wrapper_suffix(function, structured)
             yield f'{{"aten::{function.func.name}", "{suffix}"}},'
 
@@ -118,12 +126,65 @@ def listed(parsed, section, template):
             yield function.root_name, name, f"{template}<{op_class(function)}>"
 
 
+def shared_kernels(parsed, layout):
+    """(root name, operator name, kernel) of what is the same code on all devices"""
+    cpu = parsed.backend_indices[DispatchKey.parse(f"{layout}CPU")]
+    cuda = parsed.backend_indices[DispatchKey.parse(f"{layout}CUDA")]
+    names = {name for name, section in typed_names() if section == "shared"}
+    cpus = {name for name, section in typed_names() if section == "not shared"}
+    for function in parsed.native_functions:
+        kernel = cpu.get_kernel(function)
+        if kernel and kernel == cuda.get_kernel(function):
+            looks = function.is_view_op or not any(
+                r.type.is_tensor_like() for r in function.func.returns
+            )
+            name = str(function.func.name)
+            if (
+                name in names
+                or (looks or layout == "NestedTensor")
+                and name not in cpus
+            ):
+                with native_function_manager(function):
+                    signature = NativeSignature(
+                        function.func, symint=kernel.supports_symint()
+                    ).ptr_type()
+                chosen = f"static_cast<{signature}>(&at::native::{kernel.kernel})"
+                key = f"c10::DispatchKey::{layout}PrivateUse1"
+                shared = f"Shared<{op_class(function)}, {key}, {chosen}>"
+                yield function.root_name, name, shared
+
+
+def shared_source(parsed):
+    rows = {layout: sorted(shared_kernels(parsed, layout)) for layout in LAYOUTS}
+    roots = sorted({root for kept in rows.values() for root, _, _ in kept})
+    includes = [
+        f"#include <ATen/ops/{root}_{s}.h>" for root in roots for s in ("native", "ops")
+    ]
+    blocks = [
+        registrations(f"{layout}PrivateUse1", kept) for layout, kept in rows.items()
+    ]
+    return translation_unit("Shared.h", includes, concatMap(lambda b: b, blocks))
+
+
 def source(header, suffixes, rows):
     roots = sorted({root for root, _, _ in rows})
     includes = [f"#include <ATen/ops/{root}_{s}.h>" for root in roots for s in suffixes]
-    lines = [
-        f'  m.impl("{name}", TORCH_FN(({kernel}::call)));' for _, name, kernel in rows
+    return translation_unit(header, includes, registrations("PrivateUse1", rows))
+
+
+def registrations(key, rows):
+    return [
+        f"TORCH_LIBRARY_IMPL(aten, {key}, m) {{",
+        *(
+            f'  m.impl("{name}", TORCH_FN(({kernel}::call)));'
+            for _, name, kernel in rows
+        ),
+        "}",
+        "",
     ]
+
+
+def translation_unit(header, includes, lines):
     return "\n".join(
         [
             "// Written by tools/generate_operators.py.",
@@ -133,10 +194,7 @@ def source(header, suffixes, rows):
             "",
             "namespace at::native::openreg {",
             "",
-            "TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {",
             *lines,
-            "}",
-            "",
             "} // namespace at::native::openreg",
             "",
         ]
@@ -166,6 +224,7 @@ def main(folder):
         for number in range(count):
             text = source(header, suffixes, kept[number::count])
             write(folder / f"{name}_{number}.cpp", text)
+    write(folder / "Shared_0.cpp", shared_source(parsed))
 
 
 if __name__ == "__main__":

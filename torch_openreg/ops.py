@@ -1,33 +1,62 @@
 """Tells how operators run on openreg.
 
-    python -m torch_openreg.ops [--tier TIER] [--waits] [PATTERN ...]
+    python -m torch_openreg.ops [PATTERN ...] [--tier TIER] [--queues] [--waits]
+                                [--key KEY] [--format text|markdown|json]
 
-Each line has an operator, the tier that serves it, and whether its work is queued
-or the host waits for it, unless it has none or is made of other operators. A pattern is part of a name: `conv`, `aten::add.`.
+Each row has an operator, the tier that serves it, and how it runs:
+
+- queues: the call returns, and the work is done in stream order;
+- waits: the host waits for its stream, then for the work;
+- as its parts: it is made of other operators, and these are listed as well;
+- nothing to run: it changes or tells how a tensor looks, or makes one;
+- not told: the kernel is another library's, or not for dense tensors.
+
+A pattern is part of a name (`conv`, `aten::add.`) or, with a `*`, a `?` or a `[`,
+the whole of one (`aten::*_backward`).
 """
 
 import argparse
+import fnmatch
+import functools
+import json
+import os
 import re
 import sys
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
 
-# Where a kernel was registered says which tier it belongs to.
+#: The kinds of tensors an operator can have kernels for, by their dispatch key.
+KEYS = (
+    "PrivateUse1",
+    "SparsePrivateUse1",
+    "SparseCsrPrivateUse1",
+    "QuantizedPrivateUse1",
+    "NestedTensorPrivateUse1",
+)
+DENSE = KEYS[0]
+
+# The file that registers a kernel says which tier it belongs to.
 TIERS = {
-    "OpenRegMinimal": ("by hand", "queues"),
-    "OpenRegExtra": ("by hand", "queues"),
     "Operators_": ("structured", "queues"),
     "Remembered_": ("remembered", "queues"),
     "Waiting_": ("typed", "waits"),
+    "Shared_": ("shared", "as its parts"),
     "OpenRegExecutor": ("boxed", "waits"),
-    "Composite": ("composite", "as its parts"),
+    "OpenReg": ("by hand", "queues"),
 }
+# PyTorch says it of the kernels that it fills in by itself.
+COMPOSITE = {"math kernel", "default backend kernel", "nested kernel"}
+ALL_TIERS = (
+    *("by hand", "structured", "remembered", "typed", "shared", "boxed"),
+    *("fallback", "composite", "other"),
+)
 
 # Of those written by hand, the ones that launch nothing or do not queue.
 BY_HAND = {
     "aten::_local_scalar_dense": "waits",
-    "aten::sub.Tensor": "waits",
+    "aten::vdot": "waits",
     **dict.fromkeys(
         (
             "aten::_thnn_fused_gru_cell",
@@ -36,6 +65,7 @@ BY_HAND = {
             "aten::_thnn_fused_lstm_cell_backward_impl",
             "aten::native_dropout",
             "aten::native_dropout_backward",
+            "openreg::custom_abs",
         ),
         "as its parts",
     ),
@@ -69,55 +99,122 @@ class Operator(NamedTuple):
     runs: str
 
 
-def describe(name: str) -> Operator | None:
-    """The operator of that name; None if openreg does not run it."""
+# --- what there is --------------------------------------------------------------
+
+
+def describe(name: str, key: str = DENSE) -> Operator | None:
+    """The operator of that name, for tensors of that key; None if openreg does
+    not run it."""
     table = torch._C._dispatch_dump_table(name)
-    line = re.search(r"^PrivateUse1: (.*)$", table, re.MULTILINE)
-    where = line[1] if line else ""
-    if "[backend fallback]" in where:
-        runs = torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU")
+    line = re.search(rf"^{key}: (.*) \[([\w ]+)\]$", table, re.MULTILINE)
+    if not line:
+        return None
+    where, kind = line.groups()
+    if kind == "backend fallback":
+        cpu = key.replace("PrivateUse1", "CPU")
+        runs = torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, cpu)
         return Operator(name, "fallback", "waits") if runs else None
-    for mark, (tier, runs) in TIERS.items():
-        if mark in where:
-            return Operator(name, tier, BY_HAND.get(name, runs))
-    return None
+    if kind in COMPOSITE:
+        return Operator(name, "composite", "as its parts")
+    for file, (tier, runs) in TIERS.items():
+        if f"/{file}" in where:
+            if tier == "by hand":
+                runs = BY_HAND.get(name, runs) if key == DENSE else "not told"
+            return Operator(name, tier, runs)
+    return Operator(name, "other", "not told")
 
 
-def operators(patterns: list[str] = ()) -> list[Operator]:
-    """All operators whose name has one of the patterns in it."""
+def matches(name: str, pattern: str) -> bool:
+    if any(letter in pattern for letter in "*?["):
+        return fnmatch.fnmatchcase(name, pattern)
+    return pattern in name
+
+
+def operators(
+    patterns: Iterable[str] = (),
+    *,
+    tiers: Iterable[str] = (),
+    runs: Iterable[str] = (),
+    key: str = DENSE,
+) -> list[Operator]:
+    """All operators that match one of the patterns, are of one of the tiers and
+    run in one of the ways; an empty filter lets everything pass."""
     names = sorted(
         name
         for name in torch._C._dispatch_get_all_op_names()
-        if not patterns or any(pattern in name for pattern in patterns)
+        if not patterns or any(matches(name, pattern) for pattern in patterns)
     )
-    described = (describe(name) for name in names)
-    return [operator for operator in described if operator]
+    return [
+        operator
+        for operator in map(functools.partial(describe, key=key), names)
+        if operator
+        and (not tiers or operator.tier in tiers)
+        and (not runs or operator.runs in runs)
+    ]
 
 
-def main(arguments: list[str]) -> int:
-    tiers = sorted({tier for tier, _ in TIERS.values()} | {"fallback"})
+# --- how it is written ------------------------------------------------------------
+
+
+def text(found: list[Operator]) -> str:
+    widths = [max(map(len, column)) for column in zip(*found, strict=True)]
+    return "\n".join(
+        "  ".join(map(str.ljust, operator, widths)).rstrip() for operator in found
+    )
+
+
+def markdown(found: list[Operator]) -> str:
+    rows = (f"| `{name}` | {tier} | {runs} |" for name, tier, runs in found)
+    return "\n".join(["| operator | tier | runs |", "| --- | --- | --- |", *rows])
+
+
+def as_json(found: list[Operator]) -> str:
+    return json.dumps([operator._asdict() for operator in found], indent=1)
+
+
+FORMATS: dict[str, Callable[[list[Operator]], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "json": as_json,
+}
+
+
+# --- the command ------------------------------------------------------------------
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m torch_openreg.ops",
         description="Tells how operators run on openreg.",
     )
-    parser.add_argument("pattern", nargs="*", help="part of a name")
-    parser.add_argument("--tier", choices=tiers, help="only this tier")
-    parser.add_argument(
-        "--waits", action="store_true", help="only those the host waits for"
+    add = parser.add_argument
+    add("pattern", nargs="*", help="part of a name; with * ? [ a whole name")
+    add("--tier", action="append", choices=ALL_TIERS, help="only this tier, or these")
+    add("--key", choices=KEYS, default=DENSE, help="kind of tensors, %(default)s")
+    add("--format", choices=FORMATS, default="text")
+    for way, help in (
+        ("queues", "only those that are queued"),
+        ("waits", "only those the host waits for"),
+    ):
+        add(f"--{way}", dest="runs", action="append_const", const=way, help=help)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    found = operators(
+        options.pattern,
+        tiers=options.tier or (),
+        runs=options.runs or (),
+        key=options.key,
     )
-    options = parser.parse_args(arguments)
-    found = [
-        operator
-        for operator in operators(options.pattern)
-        if options.tier in (None, operator.tier)
-        and (not options.waits or operator.runs == "waits")
-    ]
     if not found:
         print("no such operator", file=sys.stderr)
         return 1
-    width = max(len(operator.name) for operator in found)
-    for operator in found:
-        print(f"{operator.name:{width}}  {operator.tier:10}  {operator.runs}")
+    try:
+        print(FORMATS[options.format](found), flush=True)
+    except BrokenPipeError:  # whoever reads has read enough, like `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

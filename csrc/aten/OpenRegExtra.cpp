@@ -25,7 +25,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 // One operator by the fallback that serves all others too.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl(
-      "sub.Tensor",
+      "vdot",
       torch::CppFunction::makeFromBoxedFunction<&ops::wrapper_cpu_fallback>());
 }
 // docs:end operator-fallback

@@ -4,11 +4,13 @@
 #include "aten/native/Attention.h"
 #include "aten/native/Convolution.h"
 #include "aten/native/Copy.h"
+#include "aten/native/DataChecks.h"
 #include "aten/native/Minimal.h"
 #include "aten/native/Random.h"
 #include "aten/native/Recurrent.h"
 
 #include <ATen/native/transformers/attention.h>
+#include <ATen/ops/_nested_view_from_buffer_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/unfold_native.h>
@@ -54,6 +56,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 // docs:end minimal-ops
 
+// A copy of quantized tensors is one of bytes.
+TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
+  m.impl("_copy_from", TORCH_FN(ops::_copy_from));
+  m.impl("_copy_from_and_resize", TORCH_FN(ops::_copy_from_and_resize));
+}
+
 // Operators with a door of their own for backends.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_fused_sdp_choice", TORCH_FN(ops::_fused_sdp_choice));
@@ -75,6 +83,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
       "convolution_backward_overrideable",
       TORCH_FN(ops::convolution_backward_overrideable));
   m.impl("convolution_overrideable", TORCH_FN(ops::convolution_overrideable));
+  m.impl("_assert_async", TORCH_FN(ops::_assert_async));
+  m.impl("_assert_async.msg", TORCH_FN(ops::_assert_async_msg));
+  m.impl("_index_put_impl_", TORCH_FN(ops::_index_put_impl_));
+  m.impl(
+      "_nested_view_from_buffer",
+      TORCH_FN(at::native::_nested_view_from_buffer));
   m.impl("native_dropout", TORCH_FN(ops::native_dropout));
   m.impl("native_dropout_backward", TORCH_FN(ops::native_dropout_backward));
 }
@@ -82,15 +96,21 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &ops::_fused_sdp_choice)
 
 // docs:begin fallthrough
-// A copy resolves lazy conjugation and negation itself. Without these lines the
-// generic kernels of the two keys would call copy again, without end.
+// A copy resolves lazy conjugation and negation itself, and record_stream looks at
+// no values. Without these lines the generic kernels of the keys would call copy
+// again, without end, and note the use of a copy.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+  m.impl("record_stream", torch::CppFunction::makeFallthrough());
 }
 TORCH_LIBRARY_IMPL(aten, Negative, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+  m.impl("record_stream", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, ZeroTensor, m) {
+  m.impl("record_stream", torch::CppFunction::makeFallthrough());
 }
 // docs:end fallthrough
 

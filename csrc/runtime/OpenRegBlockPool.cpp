@@ -1,225 +1,282 @@
 #include "runtime/OpenRegBlockPool.h"
 
 #include <algorithm>
-#include <functional>
-#include <memory>
-#include <utility>
+#include <bit>
 
 namespace c10::openreg {
 namespace {
 
 // docs:begin block-sizes
 constexpr size_t kMiB = 1 << 20;
-constexpr size_t kSmallestBlock = 512;
 constexpr size_t kLargestSmallBlock = 1 * kMiB;
 constexpr size_t kSmallSegment = 2 * kMiB;
-constexpr size_t kLargeSegment = 20 * kMiB;
 constexpr size_t kOwnSegment = 10 * kMiB; // from here on a segment per block
 constexpr size_t kOwnSegmentRounding = 2 * kMiB;
 // docs:end block-sizes
 
-size_t roundUp(size_t value, size_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
 // Rounding would overflow; no device has that much anyway.
 constexpr size_t kTooLarge = SIZE_MAX;
 
-size_t blockSize(size_t bytes) {
-  return bytes > SIZE_MAX - kOwnSegmentRounding
-      ? kTooLarge
-      : roundUp(bytes, kSmallestBlock);
+size_t roundUp(size_t value, size_t unit) {
+  return (value + unit - 1) / unit * unit;
 }
 
 bool isSmall(size_t size) {
   return size <= kLargestSmallBlock;
 }
 
-size_t segmentSize(size_t size) {
-  if (isSmall(size)) {
-    return kSmallSegment;
-  }
-  return size < kOwnSegment ? kLargeSegment
-                            : roundUp(size, kOwnSegmentRounding);
-}
-
 int64_t asInt(size_t value) {
   return static_cast<int64_t>(value);
 }
 
+// Rounded up to a part of the interval between two powers of two; 0 if there
+// are no parts, or if they would be smaller than a block.
+size_t roundUpToPart(size_t bytes, const PoolConfig& config) {
+  const size_t power = std::bit_floor(bytes);
+  const auto& all = config.roundupPower2Divisions;
+  size_t interval = 0;
+  while (interval + 1 < all.size() && power > kMiB << interval) {
+    ++interval;
+  }
+  const size_t divisions = all[interval];
+  if (divisions <= 1 || bytes <= kSmallestBlock * divisions) {
+    return 0;
+  }
+  const size_t rounded = roundUp(bytes, power / std::bit_floor(divisions));
+  return rounded < bytes ? kTooLarge : rounded;
+}
+
 } // namespace
 
-bool BlockPool::Order::operator()(const Block* a, const Block* b) const {
-  if (a->stream != b->stream) {
-    return std::less<>()(a->stream, b->stream);
+inline size_t BlockPool::blockSize(size_t bytes) const {
+  if (bytes > SIZE_MAX - kOwnSegmentRounding) {
+    return kTooLarge;
   }
-  if (a->size != b->size) {
-    return a->size < b->size;
-  }
-  return std::less<>()(a->pointer, b->pointer);
-}
-
-// Whether what is left of a block is worth being one.
-bool BlockPool::worthSplitting(const Block* block, size_t size) {
-  const size_t rest = block->size - size;
-  return block->small ? rest >= kSmallestBlock : rest > kLargestSmallBlock;
-}
-
-BlockPool::~BlockPool() {
-  for (const FreeBlocks* blocks : {&freeSmall_, &freeLarge_}) {
-    for (Block* block : *blocks) {
-      delete block;
+  if (roundsToPowers_) {
+    if (const size_t size = roundUpToPart(bytes, config_)) {
+      return size;
     }
   }
-  for (const auto& [pointer, block] : allocated_) {
-    delete block;
+  return roundUp(bytes, kSmallestBlock);
+}
+
+size_t BlockPool::segmentSize(size_t size) const {
+  if (isSmall(size)) {
+    return kSmallSegment;
   }
-  std::set<Block*> parked; // a block may wait for several events
-  for (const auto& [stream, waiting] : parked_) {
-    for (const auto& [event, block] : waiting) {
-      parked.insert(block);
+  const size_t own =
+      size == kTooLarge ? kTooLarge : roundUp(size, kOwnSegmentRounding);
+  return size < kOwnSegment ? std::max(own, config_.largeSegmentSize) : own;
+}
+
+// --- blocks ------------------------------------------------------------------
+
+inline BlockPool::Block* BlockPool::newBlock() {
+  if (!spares_) {
+    return &blocks_.emplace_back();
+  }
+  return std::exchange(spares_, spares_->after);
+}
+
+inline FreeBlocks& BlockPool::freeBlocks(size_t size, Stream stream) {
+  Cache* cache = lastCache_;
+  if (PoolArena* arena = arenaFor(stream)) {
+    cache = &arena->cacheOf(stream);
+  } else if (!cache || cache->small.stream != stream) {
+    cache = lastCache_ = &default_.cacheOf(stream);
+  }
+  return isSmall(size) ? cache->small : cache->large;
+}
+
+inline void BlockPool::insertFree(Block* block) {
+  if (collects()) [[unlikely]] {
+    block->freedAt = block->home->arena.searches[block->home->kind];
+  }
+  block->home->insert(block);
+}
+
+// --- allocating --------------------------------------------------------------
+
+void* BlockPool::allocate(
+    size_t bytes,
+    Stream stream,
+    const PoolContext& context) {
+  {
+    const std::lock_guard lock(lock_);
+    const Request request{bytes, blockSize(bytes), stream, context};
+    FreeBlocks& blocks = startSearch(request);
+    if (Block* block = takeCached(blocks, request.size)) [[likely]] {
+      return finishAllocation(block, request);
     }
   }
-  for (Block* block : parked) {
-    delete block;
-  }
+  return allocateAnyhow(bytes, stream, context);
 }
 
-// --- blocks and the free ones among them --------------------------------------
-
-BlockPool::Block* BlockPool::newBlock() {
-  if (spares_.empty()) {
-    return new Block;
-  }
-  Block* block = spares_.back().release();
-  spares_.pop_back();
-  return block;
+void* BlockPool::tryAllocate(
+    size_t bytes,
+    Stream stream,
+    const PoolContext& context) {
+  const std::lock_guard lock(lock_);
+  const Request request{bytes, blockSize(bytes), stream, context};
+  FreeBlocks& blocks = startSearch(request);
+  Block* block = takeCached(blocks, request.size);
+  block = block ? block : takeNew(blocks, request);
+  return block ? finishAllocation(block, request) : nullptr;
 }
 
-// Keeps the nodes and the capacity of the vectors; the rest starts anew.
-void BlockPool::recycle(Block* block) {
-  block->before = block->after = nullptr;
-  spares_.emplace_back(block);
-}
-
-void BlockPool::insertFree(Block* block) {
-  FreeBlocks& blocks = freeBlocks(block);
-  if (block->freeNode) {
-    blocks.insert(std::move(block->freeNode));
-  } else {
-    blocks.insert(block);
-  }
-}
-
-void BlockPool::takeFree(Block* block) {
-  block->freeNode = freeBlocks(block).extract(block);
-}
-
-// --- allocating ---------------------------------------------------------------
-
-void* BlockPool::allocate(size_t bytes, BlockDevice::Stream stream) {
-  if (void* pointer = tryAllocate(bytes, stream)) {
-    return pointer;
-  }
-  const size_t size = blockSize(bytes);
-  Lock lock(mutex_);
-  ++stats_.retries;
-  releaseCache(lock);
-  // A block that was parked may fit, and another thread may have freed one.
-  Block* block = take(size, stream);
-  if (!block) {
-    ++stats_.outOfMemory;
-    return nullptr;
-  }
-  return finishAllocation(block, size, bytes);
-}
-
-void* BlockPool::tryAllocate(size_t bytes, BlockDevice::Stream stream) {
-  const size_t size = blockSize(bytes);
-  const Lock lock(mutex_);
+inline FreeBlocks& BlockPool::startSearch(const Request& request) {
   reclaimFinished();
-  Block* block = take(size, stream);
-  return block ? finishAllocation(block, size, bytes) : nullptr;
+  FreeBlocks& blocks = freeBlocks(request.size, request.stream);
+  if (collects()) [[unlikely]] {
+    ++blocks.arena.searches[blocks.kind]; // by which the age of blocks counts
+  }
+  return blocks;
 }
 
-BlockPool::Block* BlockPool::take(size_t size, BlockDevice::Stream stream) {
-  if (size == kTooLarge) {
+// For what the cache does not have, by way of all that helps.
+void* BlockPool::allocateAnyhow(
+    size_t bytes,
+    Stream stream,
+    const PoolContext& context) {
+  Lock lock(lock_);
+  const Request request{bytes, blockSize(bytes), stream, context};
+  if (collects()) {
+    collectGarbage(lock, context);
+  }
+  // The cache is looked at each time: another thread may have freed a block.
+  Block* block = take(request);
+  if (!block &&
+      releaseEnough(lock, freeBlocks(request.size, request.stream), request)) {
+    block = take(request);
+  }
+  if (!block && routes_.empty()) {
+    ++counters_.others.retries;
+    releaseCache(lock, PoolId{}, context);
+    block = take(request);
+  }
+  if (!block) {
+    block = takeFromLastResorts(request);
+  }
+  return block ? finishAllocation(block, request) : fail(request, lock);
+}
+
+BlockPool::Block* BlockPool::take(const Request& request) {
+  FreeBlocks& blocks = freeBlocks(request.size, request.stream);
+  Block* block = takeCached(blocks, request.size);
+  return block ? block : takeNew(blocks, request);
+}
+
+inline BlockPool::Block* BlockPool::takeCached(FreeBlocks& from, size_t size) {
+  // What is oversize is for oversize requests, and not for much smaller ones.
+  const bool oversize = size >= config_.maxSplitSize;
+  return from.take(
+      size,
+      oversize ? size + config_.maxNonSplitRounding - 1
+               : config_.maxSplitSize - 1);
+}
+
+BlockPool::Block* BlockPool::takeFromLastResorts(const Request& request) {
+  if (arenaFor(request.stream)) {
     return nullptr;
   }
-  Block* block = takeCached(size, stream);
-  return block ? block : takeNew(size, stream);
+  const auto kind = freeBlocks(request.size, request.stream).kind;
+  for (auto& [id, arena] : private_) {
+    if (arena.lastResort) {
+      FreeBlocks& blocks = arena.cacheOf(request.stream).of(kind);
+      if (Block* block = takeCached(blocks, request.size)) {
+        return block;
+      }
+    }
+  }
+  return nullptr;
 }
 
-// The smallest free block of the stream that is large enough.
-BlockPool::Block* BlockPool::takeCached(
-    size_t size,
-    BlockDevice::Stream stream) {
-  Block key;
-  key.size = size;
-  key.stream = stream;
-  FreeBlocks& blocks = isSmall(size) ? freeSmall_ : freeLarge_;
-  const auto found = blocks.lower_bound(&key);
-  if (found == blocks.end() || (*found)->stream != stream) {
+BlockPool::Block* BlockPool::takeNew(FreeBlocks& home, const Request& request) {
+  const size_t bytes = segmentSize(request.size);
+  const auto reserved = static_cast<size_t>(counters_.reservedBytes.current());
+  if (bytes > limit_ || reserved > limit_ - bytes || bytes == kTooLarge) {
     return nullptr;
   }
-  Block* block = *found;
-  block->freeNode = blocks.extract(found);
-  return block;
-}
-
-BlockPool::Block* BlockPool::takeNew(size_t size, BlockDevice::Stream stream) {
-  void* pointer = device_.mapSegment(segmentSize(size));
+  void* pointer = device_.mapSegment(bytes);
   if (!pointer) {
     return nullptr;
   }
   Block* block = newBlock();
-  block->pointer = pointer;
-  block->size = segmentSize(size);
-  block->stream = stream;
-  block->small = isSmall(size);
-  ++stats_.maps;
-  count(stats_.segment, block, 1);
-  count(stats_.reservedBytes, block, asInt(block->size));
+  block->pointer = static_cast<char*>(pointer);
+  block->size = bytes;
+  block->home = &home;
+  block->before = block->after = nullptr;
+  segments_.emplace(block->pointer, Segment{block, request.context});
+  countSegment(block, 1);
+  recordEvent(
+      PoolTraceEntry::SegmentAlloc,
+      block->pointer,
+      bytes,
+      home,
+      request.context);
   return block;
 }
 
-void* BlockPool::finishAllocation(Block* block, size_t size, size_t requested) {
+inline void* BlockPool::finishAllocation(Block* block, const Request& request) {
+  const FreeBlocks& home = *block->home;
+  const auto kind = home.kind;
   const bool wasSplit = !block->isWholeSegment();
-  if (worthSplitting(block, size)) {
-    splitOff(block, size);
+  if (worthSplitting(block, request.size)) {
+    splitOff(block, request.size);
     if (wasSplit) {
-      count(stats_.inactiveSplitBytes, block, -asInt(block->size));
+      counters_.inactiveSplitBytes.subtract(kind, asInt(block->size));
     } else {
-      count(stats_.inactiveSplitBytes, block, asInt(block->after->size));
-      count(stats_.inactiveSplit, block, 1);
+      counters_.inactiveSplitBytes.add(kind, asInt(block->after->size));
+      counters_.inactiveSplit.add(kind, 1);
     }
   } else if (wasSplit) {
-    count(stats_.inactiveSplitBytes, block, -asInt(block->size));
-    count(stats_.inactiveSplit, block, -1);
+    counters_.inactiveSplitBytes.subtract(kind, asInt(block->size));
+    counters_.inactiveSplit.subtract(kind, 1);
   }
-  block->allocated = true;
-  block->requested = requested;
-  if (block->allocatedNode) {
-    block->allocatedNode.key() = block->pointer;
-    allocated_.insert(std::move(block->allocatedNode));
-  } else {
-    allocated_.emplace(block->pointer, block);
+  block->state = Block::Allocated;
+  block->requested = request.bytes;
+  if (!block->listed) {
+    table_.insert(block);
+    block->listed = true;
   }
-  count(stats_.allocation, block, 1);
-  count(stats_.allocatedBytes, block, asInt(block->size));
-  count(stats_.active, block, 1);
-  count(stats_.activeBytes, block, asInt(block->size));
-  count(stats_.requestedBytes, block, asInt(requested));
+  const int64_t bytes = asInt(block->size);
+  counters_.allocation.add(kind, 1);
+  counters_.allocatedBytes.add(kind, bytes);
+  counters_.active.add(kind, 1);
+  counters_.activeBytes.add(kind, bytes);
+  counters_.requestedBytes.add(kind, asInt(request.bytes));
+  if (block->size >= config_.maxSplitSize) [[unlikely]] {
+    counters_.others.oversizeAllocations.add(1);
+  }
+  if (request.context) [[unlikely]] {
+    block->context = request.context;
+  }
+  recordEvent(
+      PoolTraceEntry::Alloc,
+      block->pointer,
+      request.bytes,
+      home,
+      request.context);
   return block->pointer;
 }
 
+// Whether what is left of a block is worth being one.
+inline bool BlockPool::worthSplitting(const Block* block, size_t size) const {
+  const FreeBlocks& home = *block->home;
+  const size_t rest = block->size - size;
+  if (home.kind == PoolCounter::Small) {
+    return rest >= kSmallestBlock && home.arena.splits;
+  }
+  return rest > kLargestSmallBlock && size < config_.maxSplitSize &&
+      home.arena.splits;
+}
+
 // Leaves `size` bytes in the block; the rest becomes a free block after it.
-void BlockPool::splitOff(Block* block, size_t size) {
+inline void BlockPool::splitOff(Block* block, size_t size) {
   Block* rest = newBlock();
-  rest->pointer = static_cast<char*>(block->pointer) + size;
+  rest->pointer = block->pointer + size;
   rest->size = block->size - size;
-  rest->stream = block->stream;
-  rest->small = block->small;
+  rest->home = block->home;
   rest->before = block;
   rest->after = block->after;
   if (rest->after) {
@@ -230,125 +287,103 @@ void BlockPool::splitOff(Block* block, size_t size) {
   insertFree(rest);
 }
 
-// --- freeing ------------------------------------------------------------------
+// --- freeing -----------------------------------------------------------------
 
-bool BlockPool::free(void* pointer) {
-  const Lock lock(mutex_);
-  const auto found = allocated_.find(pointer);
-  if (found == allocated_.end()) {
+bool BlockPool::free(void* pointer, const PoolContext& context) {
+  const std::lock_guard lock(lock_);
+  Block* block = table_.find(pointer);
+  if (!block || block->state != Block::Allocated) {
     return false;
   }
-  Block* block = found->second;
-  block->allocatedNode = allocated_.extract(found);
-  block->allocated = false;
-  count(stats_.allocation, block, -1);
-  count(stats_.allocatedBytes, block, -asInt(block->size));
-  park(block);
-  if (block->pendingEvents == 0) {
-    makeFree(block);
+  const auto kind = block->home->kind;
+  counters_.allocation.subtract(kind, 1);
+  counters_.allocatedBytes.subtract(kind, asInt(block->size));
+  if (block->size >= config_.maxSplitSize) [[unlikely]] {
+    counters_.others.oversizeAllocations.subtract(1);
+  }
+  recordEvent(
+      PoolTraceEntry::FreeRequested,
+      pointer,
+      block->requested,
+      *block->home,
+      context ? context : block->context);
+  if (block->usedBy.empty()) [[likely]] {
+    makeFree(block, context);
+  } else {
+    park(block, context);
   }
   return true;
 }
 
-bool BlockPool::recordStream(void* pointer, BlockDevice::Stream stream) {
-  const Lock lock(mutex_);
-  const auto found = allocated_.find(pointer);
-  if (found == allocated_.end()) {
+bool BlockPool::recordStream(void* pointer, Stream stream) {
+  const std::lock_guard lock(lock_);
+  Block* block = table_.find(pointer);
+  if (!block || block->state != Block::Allocated) {
     return false;
   }
-  auto& [key, block] = *found;
   auto& used = block->usedBy;
-  if (stream != block->stream &&
+  if (stream != block->home->stream &&
       std::find(used.begin(), used.end(), stream) == used.end()) {
     used.push_back(stream);
   }
   return true;
 }
 
-void BlockPool::park(Block* block) {
-  for (BlockDevice::Stream stream : std::exchange(block->usedBy, {})) {
-    if (BlockDevice::Event event = device_.record(stream)) {
-      parked_[stream].emplace_back(event, block);
-      ++block->pendingEvents;
-    }
+// A free block has no free neighbours: they become one.
+void BlockPool::makeFree(Block* block, const PoolContext& context) {
+  const auto kind = block->home->kind;
+  recordEvent(
+      PoolTraceEntry::FreeCompleted,
+      block->pointer,
+      block->requested,
+      *block->home,
+      context ? context : block->context);
+  if (block->context) [[unlikely]] {
+    block->context.reset();
   }
-}
-
-void BlockPool::reclaimFinished() {
-  for (auto& [stream, waiting] : parked_) {
-    while (!waiting.empty() && device_.finished(waiting.front().first)) {
-      const auto [event, block] = waiting.front();
-      waiting.pop_front();
-      device_.destroy(event);
-      if (--block->pendingEvents == 0) {
-        makeFree(block);
-      }
+  counters_.active.subtract(kind, 1);
+  counters_.activeBytes.subtract(kind, asInt(block->size));
+  counters_.requestedBytes.subtract(kind, asInt(block->requested));
+  block->state = Block::Free;
+  int64_t splits = 0, splitBytes = 0;
+  const auto takeNeighbour = [&](Block* neighbour) {
+    if (!neighbour || neighbour->state != Block::Free) {
+      return false;
     }
+    neighbour->home->remove(neighbour);
+    --splits;
+    splitBytes -= asInt(neighbour->size);
+    return true;
+  };
+  if (takeNeighbour(block->before)) {
+    block = join(block->before, block);
   }
-}
-
-void BlockPool::makeFree(Block* block) {
-  count(stats_.active, block, -1);
-  count(stats_.activeBytes, block, -asInt(block->size));
-  count(stats_.requestedBytes, block, -asInt(block->requested));
-  for (Block* neighbour : {block->before, block->after}) {
-    if (neighbour && neighbour->isFree()) {
-      absorb(block, neighbour);
-    }
+  if (takeNeighbour(block->after)) {
+    block = join(block, block->after);
   }
   if (!block->isWholeSegment()) {
-    count(stats_.inactiveSplit, block, 1);
-    count(stats_.inactiveSplitBytes, block, asInt(block->size));
+    ++splits;
+    splitBytes += asInt(block->size);
   }
+  counters_.inactiveSplit.change(kind, splits);
+  counters_.inactiveSplitBytes.change(kind, splitBytes);
   insertFree(block);
 }
 
-// Makes a free neighbour part of the block.
-void BlockPool::absorb(Block* block, Block* neighbour) {
-  takeFree(neighbour);
-  count(stats_.inactiveSplit, neighbour, -1);
-  count(stats_.inactiveSplitBytes, neighbour, -asInt(neighbour->size));
-  if (neighbour == block->before) {
-    block->pointer = neighbour->pointer;
-    block->before = neighbour->before;
-    if (block->before) {
-      block->before->after = block;
-    }
-  } else {
-    block->after = neighbour->after;
-    if (block->after) {
-      block->after->before = block;
-    }
+// The left one stays, so that the first block of a segment is always the same.
+inline BlockPool::Block* BlockPool::join(Block* left, Block* right) {
+  left->size += right->size;
+  left->after = right->after;
+  if (left->after) {
+    left->after->before = left;
   }
-  block->size += neighbour->size;
-  recycle(neighbour);
+  recycle(right);
+  return left;
 }
 
-// --- giving memory back -------------------------------------------------------
+// --- waiting -----------------------------------------------------------------
 
-void BlockPool::emptyCache() {
-  Lock lock(mutex_);
-  releaseCache(lock);
-}
-
-void BlockPool::releaseCache(Lock& lock) {
-  waitForParked(lock);
-  std::vector<void*> segments;
-  for (FreeBlocks* blocks : {&freeLarge_, &freeSmall_}) {
-    for (auto next = blocks->begin(); next != blocks->end();) {
-      Block* block = *next;
-      if (!block->isWholeSegment()) {
-        ++next;
-        continue;
-      }
-      block->freeNode = blocks->extract(next++);
-      ++stats_.unmaps;
-      count(stats_.segment, block, -1);
-      count(stats_.reservedBytes, block, -asInt(block->size));
-      segments.push_back(block->pointer);
-      recycle(block);
-    }
-  }
+void BlockPool::unmap(Lock& lock, const std::vector<void*>& segments) {
   // docs:begin wait-without-lock
   // Unmapping waits for the device, and what runs there may need the lock to
   // come to its end.
@@ -358,53 +393,6 @@ void BlockPool::releaseCache(Lock& lock) {
   }
   lock.lock();
   // docs:end wait-without-lock
-}
-
-void BlockPool::waitForParked(Lock& lock) {
-  const auto parked = std::exchange(parked_, {});
-  lock.unlock();
-  for (const auto& [stream, waiting] : parked) {
-    for (const auto& [event, block] : waiting) {
-      device_.wait(event);
-      device_.destroy(event);
-    }
-  }
-  lock.lock();
-  for (const auto& [stream, waiting] : parked) {
-    for (const auto& [event, block] : waiting) {
-      if (--block->pendingEvents == 0) {
-        makeFree(block);
-      }
-    }
-  }
-}
-
-// --- looking ------------------------------------------------------------------
-
-PoolStats BlockPool::stats() {
-  const Lock lock(mutex_);
-  return stats_;
-}
-
-void BlockPool::resetPeakStats() {
-  const Lock lock(mutex_);
-  stats_.forEach([](PoolStats::Array& array) {
-    for (PoolStat& stat : array) {
-      stat.peak = stat.current;
-    }
-  });
-}
-
-void BlockPool::resetAccumulatedStats() {
-  const Lock lock(mutex_);
-  stats_.forEach([](PoolStats::Array& array) {
-    for (PoolStat& stat : array) {
-      stat.allocated = 0;
-      stat.freed = 0;
-    }
-  });
-  stats_.retries = 0;
-  stats_.outOfMemory = 0;
 }
 
 } // namespace c10::openreg

@@ -3,12 +3,29 @@
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegGuard.h"
 
+#include <c10/core/AllocatorConfig.h>
+
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <utility>
 
 namespace c10::openreg {
 namespace {
+
+// All memory of the pools lies between the two.
+std::atomic<uintptr_t> lowestAddress{UINTPTR_MAX}, highestAddress{0};
+
+void noteAddresses(const void* pointer, size_t bytes) {
+  const auto first = reinterpret_cast<uintptr_t>(pointer);
+  for (uintptr_t known = lowestAddress;
+       first < known && !lowestAddress.compare_exchange_weak(known, first);) {
+  }
+  const uintptr_t end = first + bytes;
+  for (uintptr_t known = highestAddress;
+       end > known && !highestAddress.compare_exchange_weak(known, end);) {
+  }
+}
 
 /// An openreg device as the pool sees it.
 class PoolDevice final : public BlockDevice {
@@ -24,6 +41,7 @@ class PoolDevice final : public BlockDevice {
       return nullptr;
     }
     OPENREG_CHECK(status);
+    noteAddresses(pointer, bytes);
     return pointer;
   }
   void unmapSegment(void* segment) override {
@@ -59,17 +77,49 @@ class PoolDevice final : public BlockDevice {
       OPENREG_CHECK_WARN(orEventDestroy(static_cast<orEvent_t>(event)));
     }
   }
+  std::pair<size_t, size_t> memoryInfo() override {
+    return getOpenRegDeviceAllocator().getMemoryInfo(index_);
+  }
 
  private:
   const DeviceIndex index_;
 };
 
+// What PYTORCH_ALLOC_CONF says.
+PoolConfig poolConfig() {
+  using Config = CachingAllocator::AcceleratorAllocatorConfig;
+  PoolConfig config;
+  config.maxSplitSize = Config::max_split_size();
+  config.maxNonSplitRounding = Config::max_non_split_rounding_size();
+  config.largeSegmentSize = Config::large_segment_size();
+  config.garbageCollectionThreshold = Config::garbage_collection_threshold();
+  const auto& divisions = Config::roundup_power2_divisions();
+  std::copy_n(
+      divisions.begin(),
+      std::min(divisions.size(), config.roundupPower2Divisions.size()),
+      config.roundupPower2Divisions.begin());
+  return config;
+}
+
 struct Memory {
-  explicit Memory(DeviceIndex index) : device(index), pool(device) {}
+  explicit Memory(DeviceIndex index)
+      : device(index), pool(device, poolConfig()) {}
 
   PoolDevice device;
   BlockPool pool;
+  std::atomic<double> fraction{1};
 };
+
+std::atomic<CachingDeviceAllocator::CreateContextFn> contextRecorder{nullptr};
+
+// Where in the program this happens, if the pool's history wants to know.
+PoolContext contextFor(const BlockPool& pool, PoolRecord kind) {
+  if (C10_LIKELY(!pool.shouldGather(kind))) {
+    return nullptr;
+  }
+  const auto gather = contextRecorder.load();
+  return gather ? PoolContext(gather()) : nullptr;
+}
 
 // Made on first use and never destroyed: tensors may outlive static destructors.
 std::array<std::atomic<Memory*>, kMaxDevices> memories{};
@@ -103,7 +153,11 @@ Memory& memoryOf(DeviceIndex device) {
 // no look-up is needed to find the device, each device has a deleter of its own.
 template <int device>
 void deletePointer(void* pointer) {
-  if (pointer && !memoryOf(device).pool.free(pointer)) {
+  if (!pointer) {
+    return;
+  }
+  BlockPool& pool = memoryOf(device).pool;
+  if (!pool.free(pointer, contextFor(pool, PoolRecord::All))) {
     warnQuietly(
         c10::str("openreg:", device, " has no allocation at ", pointer));
   }
@@ -153,6 +207,12 @@ void deleteRawPointer(void* pointer) {
       static_cast<uint64_t>(stats.allocatedBytes[PoolStats::All].current);
   const auto reserved =
       static_cast<uint64_t>(stats.reservedBytes[PoolStats::All].current);
+  const double fraction = memoryOf(device).fraction;
+  const std::string allowed = fraction == 1
+      ? ""
+      : format_size(static_cast<uint64_t>(
+            fraction * static_cast<double>(info.second))) +
+          " allowed; ";
   TORCH_CHECK_WITH(
       OutOfMemoryError,
       false,
@@ -164,7 +224,11 @@ void deleteRawPointer(void* pointer) {
       format_size(info.second),
       " of which ",
       format_size(info.first),
-      " is free. Of the allocated memory ",
+      " is free. Including non-PyTorch memory, this process has ",
+      format_size(info.second - info.first),
+      " memory in use. ",
+      allowed,
+      "Of the allocated memory ",
       format_size(allocated),
       " is allocated by PyTorch, and ",
       format_size(reserved - allocated),
@@ -188,7 +252,8 @@ DataPtr OpenRegDeviceAllocator::allocate(
     return makeDataPtr(nullptr, device);
   }
   BlockPool& pool = memoryOf(device).pool;
-  void* pointer = pool.allocate(nbytes, stream.stream());
+  void* pointer = pool.allocate(
+      nbytes, stream.stream(), contextFor(pool, PoolRecord::State));
   if (C10_UNLIKELY(!pointer)) {
     throwOutOfMemory(nbytes, device, pool.stats(), getMemoryInfo(device));
   }
@@ -199,8 +264,17 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
     size_t nbytes,
     const OpenRegStream& stream) {
   const DeviceIndex device = stream.device_index();
-  return makeDataPtr(
-      memoryOf(device).pool.tryAllocate(nbytes, stream.stream()), device);
+  BlockPool& pool = memoryOf(device).pool;
+  void* pointer = pool.tryAllocate(
+      nbytes, stream.stream(), contextFor(pool, PoolRecord::State));
+  if (C10_UNLIKELY(!pointer)) {
+    // Waiting will not help a request for more than there is.
+    const auto info = getMemoryInfo(device);
+    if (nbytes > info.second) {
+      throwOutOfMemory(nbytes, device, pool.stats(), info);
+    }
+  }
+  return makeDataPtr(pointer, device);
 }
 
 DataPtr OpenRegDeviceAllocator::adopt(void* pointer, DeviceIndex device) {
@@ -237,17 +311,10 @@ bool OpenRegDeviceAllocator::initialized() {
   return false;
 }
 
-void OpenRegDeviceAllocator::emptyCache(MempoolId_t pool) {
-  TORCH_CHECK(
-      pool.first == 0 && pool.second == 0,
-      "openreg has no memory pool (",
-      pool.first,
-      ", ",
-      pool.second,
-      ")");
+void OpenRegDeviceAllocator::emptyCache(MempoolId_t id) {
   for (const auto& memory : memories) {
     if (Memory* used = memory.load(std::memory_order_acquire)) {
-      used->pool.emptyCache();
+      used->pool.emptyCache(id, contextFor(used->pool, PoolRecord::All));
     }
   }
 }
@@ -269,13 +336,17 @@ CachingDeviceAllocator::DeviceStats OpenRegDeviceAllocator::getDeviceStats(
     DeviceIndex device) {
   const PoolStats from = memoryOf(device).pool.stats();
   CachingDeviceAllocator::DeviceStats to;
-  const auto copy = [](const PoolStats::Array& source,
-                       CachingAllocator::StatArray& target) {
+  const auto copyOne = [](const PoolStat& source,
+                          CachingAllocator::Stat& target) {
+    target.current = source.current;
+    target.peak = source.peak;
+    target.allocated = source.allocated;
+    target.freed = source.freed;
+  };
+  const auto copy = [&](const PoolStats::Array& source,
+                        CachingAllocator::StatArray& target) {
     for (size_t i = 0; i < source.size(); ++i) {
-      target[i].current = source[i].current;
-      target[i].peak = source[i].peak;
-      target[i].allocated = source[i].allocated;
-      target[i].freed = source[i].freed;
+      copyOne(source[i], target[i]);
     }
   };
   copy(from.allocation, to.allocation);
@@ -287,11 +358,16 @@ CachingDeviceAllocator::DeviceStats OpenRegDeviceAllocator::getDeviceStats(
   copy(from.activeBytes, to.active_bytes);
   copy(from.inactiveSplitBytes, to.inactive_split_bytes);
   copy(from.requestedBytes, to.requested_bytes);
+  copyOne(from.oversizeAllocations, to.oversize_allocations);
+  copyOne(from.oversizeSegments, to.oversize_segments);
+  to.num_sync_all_streams = from.waitsForAll;
   to.num_alloc_retries = from.retries;
   to.num_ooms = from.outOfMemory;
   to.num_device_alloc = from.maps;
   to.num_device_free = from.unmaps;
-  to.max_split_size = -1; // no limit
+  const size_t maxSplitSize = pool(device).config().maxSplitSize;
+  to.max_split_size =
+      maxSplitSize == SIZE_MAX ? -1 : static_cast<int64_t>(maxSplitSize);
   return to;
 }
 
@@ -311,11 +387,47 @@ std::pair<size_t, size_t> OpenRegDeviceAllocator::getMemoryInfo(
   return {free, total};
 }
 
+// --- more ---------------------------------------------------------------------
+
+BlockPool& OpenRegDeviceAllocator::pool(DeviceIndex device) {
+  return memoryOf(device).pool;
+}
+
+double OpenRegDeviceAllocator::memoryFraction(DeviceIndex device) {
+  return memoryOf(device).fraction;
+}
+
+void OpenRegDeviceAllocator::setMemoryFraction(
+    double fraction,
+    DeviceIndex device) {
+  TORCH_CHECK_VALUE(
+      fraction >= 0 && fraction <= 1,
+      "Invalid fraction value: ",
+      fraction,
+      ". Allowed range: 0~1");
+  const auto total = static_cast<double>(getMemoryInfo(device).second);
+  Memory& memory = memoryOf(device);
+  memory.pool.setLimit(
+      fraction == 1 ? SIZE_MAX : static_cast<size_t>(fraction * total));
+  memory.fraction = fraction;
+}
+
+void OpenRegDeviceAllocator::setContextRecorder(
+    CachingDeviceAllocator::CreateContextFn recorder) {
+  contextRecorder = recorder;
+}
+
 // --- addresses ----------------------------------------------------------------
 
 namespace {
 
 std::atomic<ptrdiff_t> kernelDistance{0}; // 0: not known yet
+
+bool mayBeOurs(const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  return address >= lowestAddress.load(std::memory_order_relaxed) &&
+      address < highestAddress.load(std::memory_order_relaxed);
+}
 
 ptrdiff_t findKernelDistance(const void* pointer) {
   const OpenRegGuard guard(deviceOfPointer(pointer));
@@ -334,7 +446,7 @@ void* kernelAddress(const void* pointer) {
     return nullptr;
   }
   ptrdiff_t distance = kernelDistance.load(std::memory_order_relaxed);
-  if (C10_UNLIKELY(distance == 0)) {
+  if (C10_UNLIKELY(distance == 0 || !mayBeOurs(pointer))) {
     distance = findKernelDistance(pointer);
   }
   return const_cast<char*>(static_cast<const char*>(pointer)) + distance;

@@ -32,17 +32,28 @@ class OpenRegDeviceAllocator final : public DeviceAllocator {
   DataPtr allocate(size_t nbytes, const OpenRegStream& stream);
 
   /// Memory for an output of a kernel that runs now, or an empty DataPtr if there
-  /// is none without waiting.
+  /// is none without waiting. Throws if the device never has that much.
   DataPtr tryAllocate(size_t nbytes, const OpenRegStream& stream);
 
   /// Owns again what was taken out of a DataPtr with release_context().
   DataPtr adopt(void* pointer, DeviceIndex device);
+
+  // --- what torch.cuda.memory has and c10 has no words for ---
+  /// The pool of a device: private pools, history, snapshots, observers.
+  BlockPool& pool(DeviceIndex device);
+  /// The part of a device's memory that this process may use.
+  double memoryFraction(DeviceIndex device);
+  void setMemoryFraction(double fraction, DeviceIndex device);
+  /// Tells where in a program memory is allocated or freed, for a pool whose
+  /// history asks for it.
+  void setContextRecorder(CachingDeviceAllocator::CreateContextFn recorder);
 };
 
 OpenRegDeviceAllocator& getOpenRegDeviceAllocator();
 
 /// Where kernels find the bytes of a device address, and the way back: the
-/// distance is the same for all device memory. nullptr stays nullptr.
+/// distance is the same for all device memory. nullptr stays nullptr; an address
+/// that is nowhere near the device's memory is an error.
 void* kernelAddress(const void* pointer);
 void* deviceAddress(const void* kernelPointer);
 

@@ -1,5 +1,6 @@
 #include "runtime/OpenRegGenerator.h"
 
+#include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegFunctions.h"
 
 #include <array>
@@ -54,10 +55,65 @@ void OpenRegGeneratorImpl::set_offset(uint64_t offset) {
       "; use set_state()");
 }
 
+// --- order --------------------------------------------------------------------
+
+void OpenRegGeneratorImpl::useIn(const OpenRegStream& stream) {
+  const std::lock_guard lock(using_);
+  if (lastStream_ && *lastStream_ != stream) {
+    OpenRegEvent drawn;
+    drawn.record(*lastStream_);
+    drawn.block(stream);
+  }
+  lastStream_ = stream;
+}
+
+// Waits for all that was queued.
+void OpenRegGeneratorImpl::settle() const {
+  std::optional<OpenRegStream> last;
+  {
+    const std::lock_guard lock(using_);
+    last = lastStream_;
+  }
+  if (last) {
+    last->synchronize();
+  }
+}
+
+void OpenRegGeneratorImpl::set_current_seed(uint64_t seed) {
+  settle();
+  const std::lock_guard lock(drawing_);
+  CPUGeneratorImpl::set_current_seed(seed);
+}
+
+uint64_t OpenRegGeneratorImpl::current_seed() const {
+  const std::lock_guard lock(drawing_);
+  return CPUGeneratorImpl::current_seed();
+}
+
+uint64_t OpenRegGeneratorImpl::seed() {
+  const uint64_t random = c10::detail::getNonDeterministicRandom();
+  set_current_seed(random);
+  return random;
+}
+
+void OpenRegGeneratorImpl::set_state(const TensorImpl& state) {
+  settle();
+  const std::lock_guard lock(drawing_);
+  CPUGeneratorImpl::set_state(state);
+}
+
+intrusive_ptr<TensorImpl> OpenRegGeneratorImpl::get_state() const {
+  settle();
+  const std::lock_guard lock(drawing_);
+  return CPUGeneratorImpl::get_state();
+}
+
+// --- drawing ------------------------------------------------------------------
+
 // The scratch generator's own seed never matters; making one takes microseconds,
 // hence one per thread.
 CpuDraw::CpuDraw(const at::Generator& generator)
-    : owner_(ownImplOf(generator)), lock_(owner_->mutex_), cpu_([] {
+    : owner_(ownImplOf(generator)), lock_(owner_->drawing_), cpu_([] {
         thread_local const at::Generator scratch =
             at::detail::createCPUGenerator();
         return scratch;
@@ -67,6 +123,16 @@ CpuDraw::CpuDraw(const at::Generator& generator)
 
 CpuDraw::~CpuDraw() {
   copyState(implOf(cpu_), *owner_);
+}
+
+at::Generator generatorFor(
+    const std::optional<at::Generator>& given,
+    const OpenRegStream& stream) {
+  at::Generator generator = given && given->defined()
+      ? *given
+      : getDefaultOpenRegGenerator(stream.device_index());
+  ownImplOf(generator)->useIn(stream);
+  return generator;
 }
 
 const at::Generator& getDefaultOpenRegGenerator(DeviceIndex device) {

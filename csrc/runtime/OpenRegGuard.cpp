@@ -3,6 +3,9 @@
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegEvent.h"
 
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/graph_task.h>
+
 namespace c10::openreg {
 namespace {
 
@@ -75,7 +78,13 @@ Stream OpenRegGuardImpl::getStreamFromGlobalPool(
   return getStreamFromPool(isHighPriority, device.index());
 }
 
+// Autograd changes to the stream of each node. Its threads would keep the number of
+// threads for kernels that they began with, whatever torch.set_num_threads() says
+// later; the same backward on the CPU runs in the caller's thread and follows.
 Stream OpenRegGuardImpl::exchangeStream(Stream stream) const {
+  if (torch::autograd::get_current_graph_task_id() != -1) {
+    at::init_num_threads();
+  }
   return exchangeCurrentStream(stream);
 }
 

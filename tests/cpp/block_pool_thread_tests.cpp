@@ -64,14 +64,23 @@ class HeapDevice final : public BlockDevice {
   std::map<void*, std::pair<std::unique_ptr<char[]>, size_t>> segments_;
 };
 
-// Each thread writes its mark over its blocks and finds it again: an overlap is
-// a wrong mark, and a race or a wild write under a sanitizer.
-TEST(BlockPoolThreadTest, ThreadsNeverGetMemoryThatAnotherHolds) {
-  constexpr int kThreads = 4, kRounds = 2'000;
-  HeapDevice device(64 * kMiB);
-  BlockPool pool(device);
-  FakeStream streams[2];
-  const auto work = [&](int thread) {
+void inThreads(int count, const std::function<void(int)>& work) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back(work, i);
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+}
+
+class BlockPoolThreadTest : public ::testing::Test {
+ protected:
+  static constexpr int kRounds = 2'000;
+
+  // Each thread writes its mark over its blocks and finds it again: an overlap is
+  // a wrong mark, and a race or a wild write under a sanitizer.
+  void work(int thread) {
     struct Held {
       char* pointer;
       size_t bytes;
@@ -97,8 +106,7 @@ TEST(BlockPoolThreadTest, ThreadsNeverGetMemoryThatAnotherHolds) {
           EXPECT_TRUE(pool.recordStream(pointer, &streams[random() % 2]));
         }
       }
-      if (held.size() > 20) {
-        drop();
+      while (held.size() > 20) {
         drop();
       }
       if (random() % 200 == 0) {
@@ -108,24 +116,96 @@ TEST(BlockPoolThreadTest, ThreadsNeverGetMemoryThatAnotherHolds) {
     while (!held.empty()) {
       drop();
     }
+  }
+
+  void expectNothingLeft() {
+    pool.emptyCache();
+    PoolStats stats = pool.stats();
+    stats.forEach([](const PoolStats::Array& array) {
+      for (const auto& stat : array) {
+        EXPECT_EQ(stat.current, 0);
+        EXPECT_EQ(stat.allocated, stat.freed);
+      }
+    });
+    EXPECT_TRUE(pool.snapshot().empty());
+    EXPECT_EQ(device.used(), 0u);
+    EXPECT_EQ(device.events(), 0);
+  }
+
+  HeapDevice device{64 * kMiB};
+  BlockPool pool{device};
+  FakeStream streams[2];
+};
+
+TEST_F(BlockPoolThreadTest, ThreadsNeverGetMemoryThatAnotherHolds) {
+  inThreads(4, [&](int thread) { work(thread); });
+  expectNothingLeft();
+}
+
+TEST_F(BlockPoolThreadTest, EverythingElseMayHappenMeanwhile) {
+  std::atomic<int> working{3};
+  std::atomic<int> failures{0};
+  pool.observeOutOfMemory([&](const PoolOutOfMemory& /*what*/) {
+    ++failures;
+    pool.stats();
+  });
+  const PoolId ids[] = {{0, 1}, {0, 2}};
+  const auto meddle = [&] {
+    for (uint64_t i = 0; working > 0; ++i) {
+      const PoolId id = ids[i % 2];
+      // All threads but this one allocate to the pool.
+      const auto self = std::this_thread::get_id();
+      const bool begun = pool.beginAllocateToPool(
+          id, [self](void*) { return std::this_thread::get_id() != self; });
+      pool.recordHistory(i % 3 != 0, PoolRecord::All, 100);
+      pool.setLimit(i % 4 == 0 ? 30 * kMiB : SIZE_MAX);
+      PoolConfig config;
+      config.garbageCollectionThreshold = i % 8 == 0 ? 0.5 : 0;
+      config.maxSplitSize = i % 5 == 0 ? 20 * kMiB : SIZE_MAX;
+      pool.setConfig(config);
+      size_t active = 0;
+      for (const auto& segment : pool.snapshot()) {
+        active += segment.active;
+        EXPECT_LE(segment.active, segment.size);
+      }
+      EXPECT_LE(active, 64 * kMiB);
+      pool.history();
+      pool.resetPeakStats();
+      std::this_thread::yield();
+      EXPECT_TRUE(begun);
+      EXPECT_TRUE(pool.endAllocateToPool(id));
+      EXPECT_TRUE(pool.releasePool(id));
+      pool.emptyCache(id);
+    }
   };
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < kThreads; ++thread) {
-    threads.emplace_back(work, thread);
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
-  pool.emptyCache();
-  PoolStats stats = pool.stats();
-  stats.forEach([](const PoolStats::Array& array) {
-    for (const auto& stat : array) {
-      EXPECT_EQ(stat.current, 0);
-      EXPECT_EQ(stat.allocated, stat.freed);
+  inThreads(4, [&](int thread) {
+    if (thread == 3) {
+      meddle();
+    } else {
+      work(thread);
+      --working;
     }
   });
-  EXPECT_EQ(device.used(), 0u);
-  EXPECT_EQ(device.events(), 0);
+  pool.recordHistory(false);
+  expectNothingLeft();
+  EXPECT_EQ(pool.stats().outOfMemory, failures);
+}
+
+// More threads than cores: who holds the lock may have lost its core.
+TEST(PoolLockTest, ManyThreadsExcludeEachOther) {
+  constexpr int kThreads = 16, kRounds = 5'000;
+  c10::openreg::PoolLock lock;
+  int64_t sum = 0; // not atomic: the lock must do
+  inThreads(kThreads, [&](int thread) {
+    for (int round = 0; round < kRounds; ++round) {
+      const std::lock_guard guard(lock);
+      ++sum;
+      if (thread == 0 && round % 500 == 0) {
+        std::this_thread::yield(); // with the lock held
+      }
+    }
+  });
+  EXPECT_EQ(sum, kThreads * kRounds);
 }
 
 } // namespace

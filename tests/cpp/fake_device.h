@@ -13,7 +13,15 @@ namespace openreg::testing {
 
 using c10::openreg::BlockDevice;
 using c10::openreg::BlockPool;
+using c10::openreg::PoolBlockInfo;
+using c10::openreg::PoolConfig;
+using c10::openreg::PoolContext;
+using c10::openreg::PoolId;
+using c10::openreg::PoolOutOfMemory;
+using c10::openreg::PoolRecord;
+using c10::openreg::PoolSegmentInfo;
 using c10::openreg::PoolStats;
+using c10::openreg::PoolTraceEntry;
 
 inline constexpr size_t kMiB = 1 << 20;
 
@@ -41,6 +49,9 @@ class FakeDevice : public BlockDevice {
   void* mapSegment(size_t bytes) override {
     mapped.push_back(bytes);
     EXPECT_NE(bytes, 0u); // for a real device an error, not a lack of memory
+    if (onMap && !onMap(mapped.size() - 1)) {
+      return nullptr;
+    }
     if (bytes == 0 || bytes > capacity_ - used_) {
       return nullptr;
     }
@@ -79,12 +90,17 @@ class FakeDevice : public BlockDevice {
     EXPECT_EQ(events_.erase(event), 1u);
   }
 
+  std::pair<size_t, size_t> memoryInfo() override {
+    return {capacity_ - used_, capacity_};
+  }
+
   size_t events() const {
     return events_.size();
   }
 
   std::vector<size_t> mapped; // each size asked for
   std::map<char*, size_t> segments;
+  std::function<bool(size_t)> onMap; // may the map with this index succeed?
   std::function<void()> onWait; // called where a real device waits
   bool failRecord = false;
 

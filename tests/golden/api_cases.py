@@ -101,6 +101,8 @@ def _(o):
         "get_device_name": lambda: type(m.get_device_name()).__name__,
         "is_bf16_supported": m.is_bf16_supported,
         "memory_stats": lambda: type(m.memory_stats()).__name__,
+        "memory_summary": lambda: type(m.memory_summary()).__name__,
+        "get_allocator_backend": m.get_allocator_backend,
         "get_device_module": lambda: torch.get_device_module(o.device) is m,
         "get_device_module_default": lambda: torch.get_device_module() is m,
         "tensor_method": lambda: callable(torch.Tensor.openreg),

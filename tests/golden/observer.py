@@ -1,17 +1,19 @@
 """Runs small cases on openreg and tells the outcome of each as JSON.
 
-The same cases ran on a GPU; golden.json has what it did. A case is a generator of
-(label, function) pairs; the functions are called one by one, and what they return,
-or the class of what they raise, is the outcome under that label.
+The same cases ran on a GPU; golden.json and misuse.json have what it did. A case is
+a generator of (label, function) pairs; the functions are called one by one, and what
+they return or raise is the outcome under that label.
 
     python observer.py        {"section/case": {label: outcome}} on standard output
 
-Every case has a process of its own, forked from one that has not used the device.
+Every case has a process of its own, forked from one that has not used the device; a
+case `apart` has one for each label, because its functions break the device.
 """
 
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import threading
@@ -26,9 +28,9 @@ from conftest import Gate
 CASES = {}
 
 
-def case(section, name):
+def case(section, name, apart=False):
     def put(function):
-        CASES[f"{section}/{name}"] = function
+        CASES[f"{section}/{name}"] = function, apart
         return function
 
     return put
@@ -96,14 +98,17 @@ class Observer:
 
 
 def plain(value):
-    """As golden.json has it: tensors as lists, the device's name aside."""
+    """As the record has it: tensors as lists, the device's name aside."""
     if isinstance(value, torch.Tensor):
         return value.tolist()
     if isinstance(value, str):
         text = re.sub(r"0x[0-9a-f]{5,}", "<ptr>", value)
-        return re.sub("openreg", "<dev>", text, flags=re.IGNORECASE)
+        text = re.sub("openreg|privateuse(one|1)", "<dev>", text, flags=re.IGNORECASE)
+        return text.replace("torch_<dev>.<dev>", "torch.<dev>")
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
     return value
 
 
@@ -113,7 +118,8 @@ def attempt(function):
         try:
             return plain(function())
         except Exception as error:
-            return f"raises {type(error).__name__}"
+            line = (str(error).strip().splitlines() or [""])[0]
+            return f"raises {type(error).__name__}: {plain(line)[:400]}"
 
 
 def observe(function):
@@ -121,17 +127,21 @@ def observe(function):
     outcome = {}
     for label, ask in function(observer):
         outcome[label] = attempt(ask)
-    observer.sync()
+    attempt(observer.sync)  # the device may be broken
     return outcome
 
 
-def observe_in_child(function):
+def in_child(function):
+    """What a function returns, as JSON can tell it, in a process forked for it."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         signal.alarm(60)
+        # Some cases ask for more memory than any host has; it shall say no.
+        most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (2 << 40, most))
         try:
-            outcome = observe(function)
+            outcome = function()
         except BaseException as error:
             outcome = {"the case failed": f"{type(error).__name__}: {error}"}
         os.write(write, json.dumps(outcome).encode())
@@ -143,6 +153,15 @@ def observe_in_child(function):
     return json.loads(text) if text else {"the case died": f"status {status}"}
 
 
+def observe_in_child(function, apart):
+    if not apart:
+        return in_child(lambda: observe(function))
+    return {
+        label: in_child(lambda ask=ask: attempt(ask))
+        for label, ask in function(Observer())
+    }
+
+
 def main():
     import api_cases  # noqa: F401
     import misuse_cases  # noqa: F401
@@ -152,7 +171,7 @@ def main():
     # By that name the cases have registered: as a script this file is another.
     from observer import CASES
 
-    print(json.dumps({name: observe_in_child(run) for name, run in CASES.items()}))
+    print(json.dumps({name: observe_in_child(*run) for name, run in CASES.items()}))
 
 
 if __name__ == "__main__":

@@ -87,6 +87,16 @@ void addMemory(py::module_& module) {
       "_resetAccumulatedStats",
       torch::wrap_pybind_function(resetAccumulatedStats),
       py::arg("device"));
+  module.def("_memoryFraction", torch::wrap_pybind_function([](int64_t device) {
+               return getOpenRegDeviceAllocator().memoryFraction(
+                   toExistingIndex(device));
+             }));
+  module.def(
+      "_setMemoryFraction",
+      torch::wrap_pybind_function([](double fraction, int64_t device) {
+        getOpenRegDeviceAllocator().setMemoryFraction(
+            fraction, toExistingIndex(device));
+      }));
   module.def(
       "_memGetInfo",
       torch::wrap_pybind_function(memGetInfo),

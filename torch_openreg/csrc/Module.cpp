@@ -35,6 +35,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
   addFallback(module);
   addGenerator(module);
   addMemory(module);
+  addMemoryHistory(module);
   addStream(module);
   addTensor(module);
   return module.release().ptr();

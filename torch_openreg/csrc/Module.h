@@ -13,6 +13,7 @@ void addEvent(py::module_& module);
 void addFallback(py::module_& module);
 void addGenerator(py::module_& module);
 void addMemory(py::module_& module);
+void addMemoryHistory(py::module_& module);
 void addStream(py::module_& module);
 void addTensor(py::module_& module);
 

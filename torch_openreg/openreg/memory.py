@@ -12,24 +12,114 @@ from torch.types import Device
 
 from torch_openreg import _C
 
-from ._lazy import _lazy_init, is_initialized
+from . import _summary
+from ._device import device as _device_context
+from ._history import (
+    MemPool,
+    _dump_snapshot,
+    _record_memory_history,
+    _snapshot,
+    attach_out_of_memory_observer,
+    memory_snapshot,
+    use_mem_pool,
+)
+from ._lazy import _lazy_init, device_count, is_initialized
 from ._utils import _get_device_index
+from .streams import ExternalStream, Stream
+from .streams import stream as _stream_context
 
 __all__ = [
+    "MemPool",
     "OutOfMemoryError",
+    "_dump_snapshot",
+    "_record_memory_history",
+    "_snapshot",
+    "attach_out_of_memory_observer",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
     "empty_cache",
+    "get_allocator_backend",
+    "get_per_process_memory_fraction",
     "max_memory_allocated",
     "max_memory_reserved",
     "mem_get_info",
     "memory_allocated",
     "memory_reserved",
+    "memory_snapshot",
     "memory_stats",
     "memory_stats_as_nested_dict",
+    "memory_summary",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
+    "set_per_process_memory_fraction",
+    "use_mem_pool",
 ]
 
 OutOfMemoryError = torch.OutOfMemoryError
+
+# What caching_allocator_alloc() gave out, by address.
+_raw: dict[int, torch.UntypedStorage] = {}
+
+
+def _existing(device: Device) -> int:
+    index = _get_device_index(device, optional=True)
+    if not 0 <= index < device_count():
+        raise RuntimeError(
+            f"Invalid device argument {index}: did you call init?\n"
+            f"{index} is not in [0, {device_count()})"
+        )
+    return index
+
+
+def caching_allocator_alloc(size, device: Device = None, stream=None):
+    """Take memory of a device for work of a stream, and return its address.
+
+    For programs that share the device with torch. The stream is by default the
+    current one; a handle, an int, will do. Nothing but
+    :func:`caching_allocator_delete` gives the memory back.
+    """
+    with _device_context(device):
+        if isinstance(stream, int):
+            stream = ExternalStream(stream)
+        elif not isinstance(stream, Stream | None):
+            raise TypeError(
+                "Invalid type for stream argument, must be `torch.openreg.Stream` or "
+                "`int` representing a pointer to an existing stream"
+            )
+        with _stream_context(stream):
+            storage = torch.UntypedStorage(size, device="openreg")
+    address = storage.data_ptr()
+    if address:
+        _raw[address] = storage
+    return address
+
+
+def caching_allocator_delete(mem_ptr):
+    """Give back memory that :func:`caching_allocator_alloc` gave."""
+    if mem_ptr and _raw.pop(mem_ptr, None) is None:
+        raise RuntimeError(f"invalid device pointer: {mem_ptr:#x}")
+
+
+def get_allocator_backend() -> str:
+    """The kind of allocator, in CUDA's words: "native", PyTorch's caching one."""
+    return "native"
+
+
+def set_per_process_memory_fraction(fraction, device: Device = None) -> None:
+    """Limit what this process may allocate to a part, from 0 to 1, of a device's
+    memory. Beyond it an allocation fails as if there were no more."""
+    if not isinstance(fraction, float):
+        raise TypeError("Invalid type for fraction argument, must be `float`")
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+    _lazy_init()
+    _C._setMemoryFraction(fraction, _existing(device))
+
+
+def get_per_process_memory_fraction(device: Device = None) -> float:
+    """The part that :func:`set_per_process_memory_fraction` set; 1 at first."""
+    _lazy_init()
+    return _C._memoryFraction(_existing(device))
 
 
 def empty_cache() -> None:
@@ -42,7 +132,7 @@ def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
     """What :func:`memory_stats` returns, as dictionaries inside one another."""
     if not is_initialized():
         return {}
-    return _C._memoryStats(_get_device_index(device, optional=True))
+    return _C._memoryStats(_existing(device))
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
@@ -61,6 +151,18 @@ def memory_stats(device: Device = None) -> dict[str, Any]:
                 yield f"{prefix}{key}", value
 
     return OrderedDict(sorted(flat("", memory_stats_as_nested_dict(device))))
+
+
+def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
+    """The figures of a device as a table to print.
+
+    Args:
+        device: by default the current one
+        abbreviated: leave out the figures of the single pools
+    """
+    _lazy_init()
+    index = _existing(device)
+    return _summary.summary(memory_stats(index), index, abbreviated)
 
 
 def memory_allocated(device: Device = None) -> int:
@@ -85,12 +187,12 @@ def max_memory_reserved(device: Device = None) -> int:
 
 def reset_peak_memory_stats(device: Device = None) -> None:
     """Let the peaks start again from what is in use now."""
-    _C._resetPeakStats(_get_device_index(device, optional=True))
+    _C._resetPeakStats(_existing(device))
 
 
 def reset_accumulated_memory_stats(device: Device = None) -> None:
     """Let the sums and the counters start again from 0."""
-    _C._resetAccumulatedStats(_get_device_index(device, optional=True))
+    _C._resetAccumulatedStats(_existing(device))
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:

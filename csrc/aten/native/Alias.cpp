@@ -1,5 +1,6 @@
 #include "aten/native/Alias.h"
 
+#include "aten/native/Layouts.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 
 #include <ATen/EmptyTensor.h>
@@ -51,6 +52,7 @@ class AliasImpl final : public TensorImpl {
 
   void unbind() {
     storage_ = Storage();
+    set_autograd_meta(nullptr);
   }
 
   // The one member that c10 gives no way to set, of any tensor.
@@ -118,15 +120,6 @@ c10::intrusive_ptr<StorageImpl> newAliasStorage(const StorageImpl* original) {
       /*resizable=*/true);
 }
 
-const TensorImpl* checkedImpl(const Tensor& tensor) {
-  const TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      impl->has_storage() && tensor.layout() == kStrided,
-      "openreg runs operators on strided tensors, but got one of layout ",
-      tensor.layout());
-  return impl;
-}
-
 Storage retained(StorageImpl* storage) {
   return Storage(
       c10::intrusive_ptr<StorageImpl>::unsafe_reclaim_from_nonowning(storage));
@@ -155,7 +148,7 @@ Tensor aliasForLaunch(const Tensor& tensor) {
   if (!isOpenReg(tensor)) {
     return tensor;
   }
-  const TensorImpl* impl = checkedImpl(tensor);
+  const TensorImpl* impl = tensor.unsafeGetTensorImpl();
   auto alias = c10::make_intrusive<AliasImpl>();
   alias->bind(
       impl, newAliasStorage(impl->unsafe_storage().unsafeGetStorageImpl()));
@@ -174,7 +167,16 @@ Tensor AliasFrame::alias(const Tensor& tensor) {
       return Tensor(entry.alias);
     }
   }
-  checkedImpl(tensor);
+  for (const Entry& entry : layouts_) {
+    if (entry.original == original) {
+      return Tensor(entry.alias);
+    }
+  }
+  if (C10_UNLIKELY(hasLayout(original))) {
+    const Tensor alias = aliasLayout(*this, tensor);
+    layouts_.push_back({original, alias.getIntrusivePtr()});
+    return alias;
+  }
   auto alias = spares().aliases.take();
   if (!alias) {
     alias = c10::make_intrusive<AliasImpl>();
@@ -204,6 +206,10 @@ const c10::intrusive_ptr<StorageImpl>& AliasFrame::aliasStorage(
   return storages_.back().alias;
 }
 
+Storage AliasFrame::aliasStorage(const Storage& original) {
+  return Storage(aliasStorage(original.unsafeGetStorageImpl()));
+}
+
 AliasFrame::~AliasFrame() {
   for (Entry& entry : entries_) {
     auto alias = c10::intrusive_ptr<AliasImpl>::reclaim(
@@ -224,12 +230,16 @@ AliasFrame::~AliasFrame() {
 // --- out of it ----------------------------------------------------------------
 
 const AliasFrame::Entry* AliasFrame::findAlias(const TensorImpl* alias) const {
-  for (const Entry& entry : entries_) {
-    if (entry.alias.get() == alias) {
-      return &entry;
+  const auto find = [&](const auto& entries) -> const Entry* {
+    for (const Entry& entry : entries) {
+      if (entry.alias.get() == alias) {
+        return &entry;
+      }
     }
-  }
-  return nullptr;
+    return nullptr;
+  };
+  const Entry* entry = find(entries_);
+  return entry ? entry : find(layouts_);
 }
 
 StorageImpl* AliasFrame::originalOf(const StorageImpl* alias) const {
@@ -272,7 +282,9 @@ Tensor AliasFrame::wrap(Tensor result) {
     return Tensor(c10::intrusive_ptr<TensorImpl>::unsafe_reclaim_from_nonowning(
         entry->original));
   }
-  checkedImpl(result);
+  if (C10_UNLIKELY(hasLayout(impl))) {
+    return wrapLayout(*this, result);
+  }
   StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (StorageImpl* original = originalOf(storage)) {
     return makeTensor(impl, retained(original));
@@ -288,12 +300,30 @@ Tensor AliasFrame::wrap(Tensor result) {
   return result;
 }
 
+Storage AliasFrame::wrapStorage(const Storage& result) {
+  if (StorageImpl* original = originalOf(result.unsafeGetStorageImpl())) {
+    return retained(original);
+  }
+  if (result.device_type() == c10::kCPU) {
+    moveToDevice(*result.unsafeGetStorageImpl());
+  }
+  return result;
+}
+
 void AliasFrame::finish(const Tensor& output) {
   if (!isOpenReg(output)) {
     return;
   }
+  const Tensor changed = alias(output);
+  if (C10_UNLIKELY(hasLayout(output.unsafeGetTensorImpl()))) {
+    finishLayout(*this, output, changed);
+  } else {
+    finishStrided(output, changed);
+  }
+}
+
+void AliasFrame::finishStrided(const Tensor& output, const Tensor& aliased) {
   TensorImpl* original = output.unsafeGetTensorImpl();
-  const Tensor aliased = alias(output);
   TensorImpl* changed = aliased.unsafeGetTensorImpl();
   StorageImpl* storage = original->unsafe_storage().unsafeGetStorageImpl();
   StorageImpl* changedStorage =

@@ -7,6 +7,8 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/util/SmallVector.h>
 
+#include <vector>
+
 namespace at::native::openreg {
 
 inline bool isOpenReg(const TensorBase& tensor) {
@@ -29,7 +31,8 @@ Tensor aliasForLaunch(const Tensor& tensor);
 ///
 /// wrap() turns a result of the kernel into an openreg tensor: an alias into the
 /// tensor behind it, a view of an alias into a view of that tensor, and a new
-/// tensor into one of the device, in place if its memory is there already.
+/// tensor into one of the device, in place if its memory is there already. Sparse,
+/// quantized and nested tensors keep their layout.
 ///
 /// finish() carries what a kernel did to the metadata of an output argument, such
 /// as a resize, over to the tensor itself.
@@ -48,6 +51,14 @@ class AliasFrame {
   Tensor wrap(Tensor result);
   void finish(const Tensor& output);
 
+  // For what a tensor of another layout is made of (see Layouts.h).
+  c10::Device device() const {
+    return stream_.device();
+  }
+  c10::Storage aliasStorage(const c10::Storage& original);
+  c10::Storage wrapStorage(const c10::Storage& result);
+  void finishStrided(const Tensor& output, const Tensor& aliased);
+
  private:
   struct Entry {
     c10::TensorImpl* original;
@@ -65,7 +76,8 @@ class AliasFrame {
   void moveToDevice(c10::StorageImpl& storage) const;
 
   const OpenRegStream stream_;
-  c10::SmallVector<Entry, 6> entries_;
+  c10::SmallVector<Entry, 6> entries_; // strided ones
+  std::vector<Entry> layouts_; // all others
   c10::SmallVector<StorageEntry, 6> storages_;
 };
 

@@ -96,11 +96,34 @@ struct Lvalue {
   }
 };
 
+/// A device's generator, lent to a CPU kernel that it is an argument of.
+struct Lent {
+  c10::openreg::CpuDraw draw;
+  operator std::optional<Generator>() const {
+    return draw.generator();
+  }
+};
+inline Lent lend(const std::optional<Generator>& generator) {
+  return {c10::openreg::CpuDraw(*generator)};
+}
+
+/// Replaces a generator argument by the one to draw from in `stream`; to be done
+/// before the call is run or queued.
+inline void chooseGenerator(
+    const OpenRegStream& stream,
+    std::optional<Generator>& argument) {
+  argument = c10::openreg::generatorFor(argument, stream);
+}
+template <class T>
+void chooseGenerator(const OpenRegStream& /*stream*/, T& /*no generator*/) {}
+
 /// toCpu() for an argument of the declared type T.
 template <class T, class Given>
 decltype(auto) passTo(AliasFrame& frame, const Given& argument) {
   if constexpr (std::is_same_v<T, Tensor&>) {
     return Lvalue{frame.alias(argument)};
+  } else if constexpr (std::is_same_v<T, std::optional<Generator>>) {
+    return lend(argument);
   } else {
     return toCpu(frame, argument);
   }

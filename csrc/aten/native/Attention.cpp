@@ -4,21 +4,11 @@
 
 #include <ATen/SDPBackend.h>
 #include <ATen/native/transformers/attention.h>
-#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/_fused_sdp_choice_native.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_ops.h>
 
 namespace at::native::openreg {
-namespace {
-
-std::optional<Tensor> aliasOf(
-    AliasFrame& frame,
-    const std::optional<Tensor>& tensor) {
-  return tensor && tensor->defined() ? std::optional(frame.alias(*tensor))
-                                     : std::nullopt;
-}
-
-} // namespace
 
 // docs:begin sdp-choice
 int64_t _fused_sdp_choice(
@@ -30,21 +20,12 @@ int64_t _fused_sdp_choice(
     bool is_causal,
     std::optional<double> scale,
     bool enable_gqa) {
-  // The flash kernel has no gradient of the mask, and aliases do not tell.
+  // The flash kernel has no gradient of the mask.
   if (attn_mask && attn_mask->defined() && attn_mask->requires_grad()) {
     return static_cast<int64_t>(SDPBackend::math);
   }
-  const at::AutoDispatchBelowADInplaceOrView below;
-  AliasFrame frame(streamOf(query));
-  const int64_t cpuChoice = at::_fused_sdp_choice(
-      frame.alias(query),
-      frame.alias(key),
-      frame.alias(value),
-      aliasOf(frame, attn_mask),
-      dropout_p,
-      is_causal,
-      scale,
-      enable_gqa);
+  const int64_t cpuChoice = at::native::_fused_sdp_choice_cpp(
+      query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
   return static_cast<int64_t>(
       cpuChoice == static_cast<int64_t>(SDPBackend::flash_attention)
           ? SDPBackend::overrideable

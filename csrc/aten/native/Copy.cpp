@@ -1,6 +1,7 @@
 #include "aten/native/Copy.h"
 
 #include "aten/native/Executor.h"
+#include "aten/native/Layouts.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegHostAllocator.h"
 
@@ -8,14 +9,17 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/real.h>
+#include <ATen/quantized/QTensorImpl.h>
 
 namespace at::native::openreg {
 namespace {
 
 // Whether the bytes of both can be copied as they lie.
 bool sameLayout(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.sizes() == b.sizes() &&
-      a.strides() == b.strides() && a.is_non_overlapping_and_dense() &&
+  const bool sameStrides =
+      (a.strides() == b.strides() && a.is_non_overlapping_and_dense()) ||
+      (a.is_contiguous() && b.is_contiguous()); // whatever those of size 1 are
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && sameStrides &&
       a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
 }
 
@@ -115,28 +119,40 @@ void copyAcross(const Tensor& src, const Tensor& dst, bool non_blocking) {
 
 // A queued copy would warn from another thread, where no filter of Python's is.
 Tensor withoutImaginaryPart(const Tensor& src, const Tensor& dst) {
-  if (!src.is_complex() || dst.is_complex()) {
+  if (!src.is_complex() || dst.is_complex() || dst.scalar_type() == kBool) {
     return src;
   }
   TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
   return at::real(src);
 }
 
+// PyTorch has given the destination the quantizer of the source, whose scales may
+// be on another device.
+void settleQuantizer(const Tensor& dst) {
+  auto* impl = static_cast<QTensorImpl*>(dst.unsafeGetTensorImpl());
+  impl->set_quantizer_(crossQuantizer(
+      impl->quantizer(),
+      [&](const Tensor& part) { return part.to(dst.device()); }));
+}
+
 } // namespace
 
 Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
   TORCH_CHECK(self.defined() && dst.defined(), "copy of an undefined tensor");
-  if (dst.numel() == 0) {
-    return dst;
-  }
   if (self.sizes() != dst.sizes()) {
     at::infer_size(dst.sizes(), self.sizes()); // for its sentence
   }
+  if (dst.is_quantized()) {
+    settleQuantizer(dst);
+  }
   const Tensor values = withoutImaginaryPart(self, dst);
+  at::assert_no_internal_overlap(dst);
+  at::assert_no_partial_overlap(dst, values);
   const Tensor src =
       values.sizes() == dst.sizes() ? values : values.expand_as(dst);
-  at::assert_no_internal_overlap(dst);
-  at::assert_no_partial_overlap(dst, src);
+  if (dst.numel() == 0) {
+    return dst;
+  }
   if (!isOpenReg(src) || !isOpenReg(dst)) {
     copyAcross(src, dst, non_blocking);
   } else if (src.device() == dst.device()) {

@@ -14,7 +14,7 @@ namespace {
 const std::unordered_map<std::string_view, std::string_view>& exactOperators() {
   static const auto* table =
       new std::unordered_map<std::string_view, std::string_view>{
-#include "DeviceChecks.inc" // written by tools/generate_device_checks.py
+#include "DeviceChecks.inc" // written by tools/generate_operators.py
       };
   return *table;
 }
@@ -47,16 +47,20 @@ bool holdsIndices(const c10::Argument& argument) {
 
 } // namespace
 
-DeviceCheck::DeviceCheck(const c10::FunctionSchema& schema)
+DeviceCheck::DeviceCheck(
+    const c10::FunctionSchema& schema,
+    c10::DispatchKey key)
     : operator_(c10::toString(schema.operator_name())) {
   const auto exact = exactOperators().find(operator_);
   if (exact != exactOperators().end()) {
-    wrapper_ =
-        c10::str("wrapper_", c10::DispatchKey::PrivateUse1, "_", exact->second);
+    wrapper_ = c10::str("wrapper_", key, "_", exact->second);
   }
   const auto& arguments = schema.arguments();
   for (size_t place = 0; place < arguments.size(); ++place) {
     const c10::Argument& argument = arguments[place];
+    if (argument.name().starts_with("cpu_")) {
+      continue; // sizes of a nested tensor
+    }
     if (holdsIndices(argument)) {
       indices_ = place;
     } else if (holdsTensors(argument)) {

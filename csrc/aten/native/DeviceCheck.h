@@ -19,12 +19,20 @@ namespace at::native::openreg {
 // docs:end device-check
 class DeviceCheck {
  public:
-  explicit DeviceCheck(const c10::FunctionSchema& schema);
+  /// `key`: the one the operator's kernel is registered for.
+  explicit DeviceCheck(
+      const c10::FunctionSchema& schema,
+      c10::DispatchKey key = c10::DispatchKey::PrivateUse1);
 
   /// The device the call runs on: that of its tensors, or of its `device`
   /// argument. Throws if the tensors do not belong together. `arguments` are the
   /// last ones of a stack.
   c10::Device check(torch::jit::Stack::const_iterator arguments) const;
+
+  /// Whether all tensors must be on one device.
+  bool isExact() const {
+    return !wrapper_.empty();
+  }
 
  private:
   struct TensorArgument {

@@ -7,11 +7,13 @@
 #include <string>
 #include <unordered_set>
 
+// Of the OpenMP library that PyTorch brings along.
+extern "C" [[gnu::weak]] void omp_set_num_threads(int threads);
+
 namespace at::native::openreg {
 
 using c10::IValue;
 using c10::openreg::CpuDraw;
-using c10::openreg::getDefaultOpenRegGenerator;
 using torch::jit::Stack;
 
 namespace {
@@ -77,11 +79,22 @@ void checkFinished(bool finished, const OpenRegStream& stream) {
   }
 }
 
-Executor::Executor(const c10::FunctionSchema& schema)
+void useThreads(int threads) {
+  // The question makes PyTorch set its default for a thread that is new to it.
+  if (at::get_num_threads() != threads && omp_set_num_threads) {
+    omp_set_num_threads(threads);
+  }
+}
+
+Executor::Executor(
+    const c10::FunctionSchema& schema,
+    c10::DispatchKey key,
+    c10::DispatchKey kernel)
     : name_(immortalName(schema)),
+      kernel_(kernel),
       waits_(FallbackCount::of(name_)),
       arguments_(schema.arguments().size()),
-      devices_(schema) {
+      devices_(schema, key) {
   for (size_t place = 0; place < arguments_; ++place) {
     const c10::Argument& argument = schema.arguments()[place];
     if (argument.alias_info() && argument.alias_info()->isWrite()) {
@@ -95,7 +108,12 @@ Executor::Executor(const c10::FunctionSchema& schema)
 
 IValue Executor::toCpu(AliasFrame& frame, const IValue& value) const {
   if (value.isTensor()) {
-    return frame.alias(value.toTensor());
+    const Tensor& tensor = value.toTensor();
+    Tensor alias = frame.alias(tensor);
+    if (kernel_ != kCpuKernel && isOpenReg(tensor) && tensor.requires_grad()) {
+      alias.requires_grad_(); // a sparse kernel asks whether it must save more
+    }
+    return alias;
   }
   if (value.isTensorList()) {
     auto tensors = value.toTensorVector();
@@ -130,16 +148,20 @@ void Executor::operator()(
   for (size_t place = 0; place < arguments_; ++place) {
     cpu.push_back(toCpu(frame, arguments[place]));
   }
-  std::optional<CpuDraw> draw;
+  std::optional<at::Generator> generator;
   if (generator_) {
-    IValue& generator = cpu[*generator_];
-    draw.emplace(
-        generator.isGenerator() ? generator.toGenerator()
-                                : getDefaultOpenRegGenerator(device.index()));
-    generator = draw->generator();
+    generator = c10::openreg::generatorFor(
+        cpu[*generator_].toOptional<at::Generator>(), stream);
   }
 
-  runHere(name_, stream, [&] { op.redispatchBoxed(kCpuKernel, &cpu); });
+  runHere(name_, stream, [&] {
+    std::optional<CpuDraw> draw;
+    if (generator) {
+      draw.emplace(*generator);
+      cpu[*generator_] = draw->generator();
+    }
+    op.redispatchBoxed(kernel_, &cpu);
+  });
 
   for (size_t place : outputs_) {
     finishOutput(frame, arguments[place]);

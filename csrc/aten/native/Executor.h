@@ -67,6 +67,10 @@ void runHere(const char* name, const OpenRegStream& stream, Body body) {
   runOnThisThread(name, orLaunchHere, stream, body);
 }
 
+/// Lets kernels on the calling thread use so many threads. Other than with
+/// at::set_num_threads(), threads made later do not get that number too.
+void useThreads(int threads);
+
 /// Work up to this many bytes touched is small: some ten microseconds.
 inline constexpr size_t kSmallBytes = 64 * 1024;
 
@@ -79,9 +83,7 @@ struct Queued {
   int threads = at::get_num_threads();
 
   void operator()() {
-    if (at::get_num_threads() != threads) {
-      at::set_num_threads(threads);
-    }
+    useThreads(threads);
     const at::AutoDispatchBelowADInplaceOrView below;
     try {
       body();
@@ -107,10 +109,14 @@ void launch(
 // docs:end run-here
 
 /// Runs any operator that has a CPU kernel, on device memory. Made once per
-/// operator, so that a call finds everything prepared.
+/// operator and layout, so that a call finds everything prepared.
 class Executor final : public c10::OperatorKernel {
  public:
-  explicit Executor(const c10::FunctionSchema& schema);
+  /// `key`: what it is registered for; `kernel`: the same layout on the CPU.
+  explicit Executor(
+      const c10::FunctionSchema& schema,
+      c10::DispatchKey key = c10::DispatchKey::PrivateUse1,
+      c10::DispatchKey kernel = c10::DispatchKey::CPU);
 
   void operator()(
       const c10::OperatorHandle& op,
@@ -121,6 +127,7 @@ class Executor final : public c10::OperatorKernel {
   c10::IValue toCpu(AliasFrame& frame, const c10::IValue& value) const;
 
   const char* name_;
+  c10::DispatchKeySet kernel_;
   FallbackCount& waits_;
   size_t arguments_;
   std::vector<size_t> outputs_; // places of arguments the kernel writes to

@@ -20,8 +20,12 @@ using torch::autograd::variable_list;
 // The iterator has checked shapes and devices and made the output; what is left
 // is the work itself, which may run later.
 void abs_kernel(TensorIteratorBase& iter) {
+  const ScalarType dtype = iter.dtype();
   TORCH_CHECK_NOT_IMPLEMENTED(
-      iter.dtype() != kBool, "\"abs\" not implemented for 'Bool'");
+      dtype != kBool && !isBarebonesUnsignedType(dtype) && !isFloat8Type(dtype),
+      "\"abs_cpu\" not implemented for '",
+      dtype,
+      "'");
   const Tensor& output = iter.tensor(0);
   launch(
       "aten::abs",

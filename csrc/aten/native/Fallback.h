@@ -8,8 +8,9 @@
 
 namespace at::native::openreg {
 
-/// Counts the calls of one operator that made the host wait for the stream,
-/// because the shapes of its outputs are known only once it has run.
+/// Counts the calls of one operator that has no queued form: the host waits for
+/// the stream, if that is busy, because the shapes of the outputs are known only
+/// once the kernel has run.
 class FallbackCount {
  public:
   /// `name` is never freed. Counts live as long as the process.

@@ -1,7 +1,7 @@
 // How operator arguments are kept for a kernel that runs later.
 #pragma once
 
-#include "aten/native/Alias.h"
+#include "aten/native/Arguments.h"
 
 #include <ATen/core/IListRef.h>
 #include <ATen/core/List.h>
@@ -69,6 +69,9 @@ T hold(const T& value) {
 template <class Held>
 Held& pass(Held& held) {
   return held;
+}
+inline Lent pass(std::optional<Generator>& held) {
+  return lend(held);
 }
 template <class T>
 std::optional<c10::ArrayRef<T>> pass(std::optional<std::vector<T>>& held) {

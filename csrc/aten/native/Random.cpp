@@ -23,6 +23,9 @@ Tensor native_dropout_backward(
     const Tensor& grad_output,
     const Tensor& mask,
     double scale) {
+  if (!grad_output.is_floating_point() && !grad_output.is_complex()) {
+    return grad_output.mul(mask).mul(scale);
+  }
   const Tensor kept = mask.to(grad_output.dtype());
   return scale == 0 ? grad_output.mul(kept).mul(0)
                     : grad_output.mul(kept.div(1 / scale));

@@ -23,18 +23,25 @@ struct Remembered<Op, Result(Args...)> {
     const c10::Device device = deviceOf<Op>(args...);
     const OpenRegStream stream = c10::openreg::currentStreamOf(device);
     const size_t bytes = bytesOf(args...);
+    (chooseGenerator(stream, args), ...);
     static OutputMemory memory;
     if (bytes <= kSmallBytes) {
       try {
         if (auto result = Typed<Op>::tryCall(stream, args...)) {
+          if (Prepared<Op>::get().asserts) {
+            remember(memory, signatureOf(args...), result);
+          }
           return finish(result, args...);
         }
       } catch (const c10::Error& error) {
-        // Such a call has worked, so it is the data.
-        auto outputs = memory.make(signatureOf(args...), device);
-        if (!outputs || !Prepared<Op>::get().asserts) {
+        if (!Prepared<Op>::get().asserts) {
           throw;
         }
+        auto outputs = memory.make(signatureOf(args...), device);
+        if (!outputs) {
+          throw;
+        }
+        // Such a call has worked, so it is the data.
         failDevice(Prepared<Op>::get().name, stream, error);
         return asResultOf(std::move(*outputs), args...);
       }
@@ -44,11 +51,7 @@ struct Remembered<Op, Result(Args...)> {
       return queue(stream, bytes, std::move(*outputs), args...);
     }
     auto result = Typed<Op>::callHere(stream, args...);
-    if constexpr (kInPlace) {
-      memory.add(key, {});
-    } else {
-      memory.add(key, tensorsOf(*result));
-    }
+    remember(memory, key, result);
     return finish(result, args...);
   }
   // docs:end remembered
@@ -56,7 +59,19 @@ struct Remembered<Op, Result(Args...)> {
  private:
   static constexpr bool kInPlace = ReturnsOutputs<Result>::value;
 
-  // What Typed gives: whether it ran, or the result.
+  // `result` is what Typed gives: whether it ran, or the outputs.
+  template <class Ran>
+  static void remember(
+      OutputMemory& memory,
+      const openreg::Signature& key,
+      const Ran& result) {
+    if constexpr (kInPlace) {
+      memory.add(key, {});
+    } else {
+      memory.add(key, tensorsOf(*result));
+    }
+  }
+
   template <class Ran, class... Given>
   static Result finish(Ran& result, Given&... args) {
     if constexpr (kInPlace) {

@@ -67,6 +67,18 @@ void encode(Signature& key, const c10::OptionalArrayRef<T>& list) {
   }
 }
 
+inline void encode(
+    Signature& key,
+    const c10::List<std::optional<Tensor>>& list) {
+  key.push_back(static_cast<int64_t>(list.size()));
+  for (const std::optional<Tensor>& tensor : list) {
+    encode(key, tensor);
+  }
+}
+inline void encode(
+    Signature& /*key*/,
+    const std::optional<Generator>& /*any will do*/) {}
+
 template <class... Args>
 Signature signatureOf(const Args&... args) {
   Signature key;

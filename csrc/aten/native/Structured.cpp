@@ -77,6 +77,9 @@ void failDevice(
 
 bool checksDataInKernel(std::string_view name) {
   static const std::unordered_set<std::string_view> names{
+      "aten::_index_put_impl_",
+      "aten::bernoulli_",
+      "aten::binary_cross_entropy",
       "aten::embedding_dense_backward",
       "aten::gather",
       "aten::index",
@@ -85,6 +88,9 @@ bool checksDataInKernel(std::string_view name) {
       "aten::index_fill_",
       "aten::index_reduce",
       "aten::index_select",
+      "aten::max_unpool2d",
+      "aten::max_unpool3d",
+      "aten::multinomial",
       "aten::nll_loss2d_forward",
       "aten::nll_loss_forward",
       "aten::put_",

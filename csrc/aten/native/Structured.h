@@ -91,6 +91,24 @@ class MetaRun final : public Meta {
     return outputs[place];
   }
 
+  /// Whether the CPU's strides are those of the outputs. It casts its inputs to one
+  /// dtype before it looks at their strides, a device afterwards; that matters for
+  /// inputs whose strides a cast does not keep.
+  template <class... Args>
+  bool hasStridesOfCpu(const Args&... args) const {
+    bool same = true;
+    if constexpr (std::is_base_of_v<TensorIteratorBase, Meta>) {
+      const auto look = [&](const Tensor& tensor) {
+        same &= tensor.scalar_type() == this->common_dtype_ ||
+            tensor.is_non_overlapping_and_dense();
+      };
+      if (this->common_dtype_ != ScalarType::Undefined) {
+        (visitTensors(args, look), ...);
+      }
+    }
+    return same;
+  }
+
  private:
   const c10::Device device_;
 };
@@ -129,6 +147,14 @@ void failDevice(
     const OpenRegStream& stream,
     const c10::Error& error);
 
+/// Notes that an operator works with arguments of a kind. Without data the kernel
+/// may not have looked at them.
+inline void prove(ProvenKinds& proven, uint64_t kind, size_t bytes) {
+  if (C10_UNLIKELY(!proven.has(kind)) && bytes != 0) {
+    proven.add(kind);
+  }
+}
+
 /// Runs an operator now, if it is small and the stream idle, or if it never ran
 /// with such arguments. Returns false if it is to be queued instead. If the
 /// operator looks at its data, an error that `meta()` does not find in the
@@ -145,16 +171,14 @@ bool runNow(
   const auto& prepared = Prepared<Op>::get();
   try {
     if (bytes <= kSmallBytes && tryNow()) {
-      if (C10_UNLIKELY(!prepared.proven.has(kind))) {
-        prepared.proven.add(kind);
-      }
+      prove(prepared.proven, kind, bytes);
       return true;
     }
     if (C10_LIKELY(prepared.proven.has(kind))) {
       return false;
     }
     runNow();
-    prepared.proven.add(kind);
+    prove(prepared.proven, kind, bytes);
     return true;
   } catch (const c10::Error& error) {
     if (!prepared.asserts) {
@@ -195,6 +219,7 @@ struct Structured<Op, OutOp, Meta, count, R(Args...)> {
       MetaRun<Meta, Form::Functional, count> meta(device);
       meta.meta(forMeta(args)...);
       result.emplace(asTuple(std::move(meta.outputs)));
+      return meta.hasStridesOfCpu(args...);
     };
     if (!runNow<Op>(
             stream,
@@ -206,8 +231,11 @@ struct Structured<Op, OutOp, Meta, count, R(Args...)> {
             },
             [&] { result = Typed<Op>::callHere(stream, args...); },
             inferOutputs)) {
-      inferOutputs();
-      launchOut(stream, bytes, args..., *result);
+      if (C10_LIKELY(inferOutputs())) {
+        launchOut(stream, bytes, args..., *result);
+      } else {
+        result.emplace(Typed<Op>::call(args...));
+      }
     }
     return std::move(*result);
   }

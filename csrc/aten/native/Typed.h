@@ -49,6 +49,12 @@ inline void addKind(
     const std::optional<std::string_view>& text) {
   addKind(kind, text.value_or(std::string_view()));
 }
+inline void addKind(uint64_t& kind, const Scalar& number) {
+  kind = kind * 64 + static_cast<uint64_t>(number.type()) + 1;
+}
+inline void addKind(uint64_t& kind, const std::optional<Scalar>& number) {
+  number ? addKind(kind, *number) : addKind(kind, std::string_view());
+}
 template <class T>
 void addKind(uint64_t& kind, const T& argument) {
   visitTensors(argument, [&](const Tensor& tensor) {
@@ -160,6 +166,7 @@ struct Typed<Op, Result(Args...)> {
     const OpenRegStream stream =
         c10::openreg::currentStreamOf(deviceOf<Op>(args...));
     Prepared<Op>::get().waits.note();
+    (chooseGenerator(stream, args), ...);
     if constexpr (kReturnsOutputs) {
       run(orLaunchHere, stream, args...);
       return asResult<Result>(outputsAmong<Args...>(args...));

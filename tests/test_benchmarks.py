@@ -1,0 +1,137 @@
+"""Every benchmark runs to its end and gives a figure for each of its rows."""
+
+import importlib
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+SHORT = {
+    "operators": ["--calls", "2", "--rounds", "1"],
+    "side_by_side": ["--scale", "0", "--rounds", "1", "--threads", "1"],
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Runs a benchmark as `make bench` does, with the smallest settings: what it
+    printed, and the figures it wrote."""
+    folder = tmp_path_factory.mktemp("benchmarks")
+
+    def run(name, *arguments):
+        figures = folder / f"{name}.json"
+        result = subprocess.run(
+            [
+                *(sys.executable, BENCHMARKS / f"{name}.py", *SHORT[name]),
+                *("--json", figures, *arguments),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert result.stderr == ""
+        return result.stdout, json.loads(figures.read_text())
+
+    return run
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Imports a benchmark, as a program finds what lies beside it."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module
+
+
+def numbers(figures):
+    """All numbers of nested dictionaries."""
+    for value in figures.values():
+        yield from numbers(value) if isinstance(value, dict) else [value]
+
+
+def test_every_benchmark_is_run_here():
+    assert {path.stem for path in BENCHMARKS.glob("*.py")} == set(SHORT)
+
+
+def test_operators_gives_a_figure_for_each_call_and_stage(run, load):
+    text, figures = run("operators")
+    assert all(map(math.isfinite, numbers(figures)))
+    assert min(numbers(figures["calls_ns"])) > 0
+    assert min(numbers(figures["queue_ns"])) > 0
+    printed = [line.split("  ")[0] for line in text.splitlines() if line]
+    rows = [call.name for call in load("operators").CALLS]
+    assert printed == [
+        *("call", *rows, *figures["queue_ns"]),
+        *("stage", *figures["stages_ns"]),
+    ]
+
+
+def test_a_stage_is_what_the_device_takes_longer_for(load):
+    operators = load("operators")
+    calls = {call.name: {"cpu": 100, "openreg": 150} for call in operators.CALLS}
+    calls["cat 5 x 8"] = {"cpu": 200, "openreg": 450}
+    calls["rsub 8"]["openreg"] = 180
+    queue = {name: 7 for name in ("add 8, from the queue", "synchronize, idle")}
+    queue |= {"add 8, queued": 190, "fill_ 8, queued": 60}
+    queue |= {"fill_ large, waited for": 900, "fill_ large, CPU": 400}
+    found = {name: figure for name, figure, _ in operators.stages(calls, queue)}
+    assert found["frame of a call"] == 50
+    assert found["one more tensor"] == (250 - 50) / 4
+    assert found["tier: boxed"] == 30
+    assert found["queue"] == 40
+    assert found["wait for the worker"] == 500
+
+
+def test_side_by_side_gives_a_ratio_for_each_row(run):
+    text, rows = run("side_by_side")
+    *lines, total = text.splitlines()[1:]
+    assert len(lines) == len(rows) > 20
+    within = 0
+    for line, (name, row) in zip(lines, rows.items(), strict=True):
+        assert line.startswith(name)
+        assert row["ratio"] == pytest.approx(row["device_us"] / row["cpu_us"])
+        assert row["within"] == (row["ratio"] <= row["aim"] * 1.05)
+        assert line.endswith("ok" if row["within"] else "over")
+        within += row["within"]
+    assert total == f"{within} of {len(rows)} within 5 % of their aim"
+
+
+def test_side_by_side_measures_the_rows_that_were_asked_for(run):
+    _, rows = run("side_by_side", "--only", "empty")
+    assert list(rows) == ["empty 1024", "empty 4 Mi"]
+
+
+def test_side_by_side_tells_of_a_row_that_fails(load, monkeypatch, capsys):
+    side_by_side = load("side_by_side")
+
+    def broken(device):
+        raise RuntimeError("no such kernel\nand more")
+
+    case = side_by_side.Case("broken", broken, 1, 1.0)
+    good = side_by_side.Case("empty", side_by_side.empty(1), 1, 1.0)
+    monkeypatch.setattr(side_by_side, "operators", lambda: [case, good])
+    monkeypatch.setattr(side_by_side, "memory", lambda: [])
+    monkeypatch.setattr(side_by_side, "training", lambda: [])
+    monkeypatch.setattr(sys, "argv", ["side_by_side.py", "--rounds", "1"])
+    assert side_by_side.main() == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split(maxsplit=1) == ["broken", "FAILS: no such kernel"]
+    assert lines[2].startswith("empty ")
+
+
+def test_the_best_round_counts_and_all_take_turns(load, monkeypatch):
+    measure = load("measure")
+    order, seconds = [], iter([0.5, 4.0, 0.25, 8.0])
+
+    def once(function, calls):
+        order.append((function(), calls))
+        return next(seconds)
+
+    monkeypatch.setattr(measure, "once", once)
+    best = measure.best_of({"a": lambda: "a", "b": lambda: "b"}, calls=3, rounds=2)
+    assert best == {"a": 0.25, "b": 4.0}
+    assert order == [("a", 3), ("b", 3)] * 2

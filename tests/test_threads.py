@@ -1,0 +1,206 @@
+"""Threads of the user, of autograd, of streams and of OpenMP, all at once."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from models import TRAININGS, train
+
+THREADS = 4
+
+
+def together(work):
+    """Runs work(index) in threads that start at once, each with a stream of its own
+    as the current one, and returns what they return."""
+    start = threading.Barrier(THREADS)
+
+    def run(index):
+        device = index % torch.openreg.device_count()
+        torch.openreg.set_stream(torch.openreg.Stream(device))
+        start.wait()
+        return work(index)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(run, range(THREADS)))
+
+
+# --- numbers ------------------------------------------------------------------
+
+
+# Without dropout: threads would share its generator.
+@pytest.mark.parametrize("name", ["unet", "experts"])
+def test_nets_that_train_at_once_give_the_cpus_numbers(name):
+    training = TRAININGS[name]
+    model, batch = training.make()
+    expected = train(model, batch, training.make_optimizer, "cpu", steps=8)
+
+    def work(index):
+        device = torch.openreg.current_device()
+        return train(model, batch, training.make_optimizer, device, steps=8)
+
+    for found in together(work):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+# Mean what it warns of: the streams of the threads meet in the parameter.
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")
+def test_threads_that_share_a_parameter_add_up_their_gradients():
+    weight = torch.ones(200, 200, device="openreg:0", requires_grad=True)
+    torch.openreg.synchronize(0)
+
+    def work(index):
+        with torch.openreg.stream(torch.openreg.Stream(0)):
+            for _ in range(10):
+                (weight * (index + 1)).sum().backward()
+            torch.openreg.synchronize(0)
+
+    together(work)
+    assert weight.grad.unique().tolist() == [10 * sum(range(1, THREADS + 1))]
+
+
+def test_what_several_threads_made_is_used_behind_their_events():
+    def work(index):
+        x = torch.full((300, 300), index + 1, device="openreg:0")
+        stream = torch.openreg.Stream(0)
+        stream.wait_stream(torch.openreg.current_stream(0))
+        x.record_stream(stream)
+        with torch.openreg.stream(stream):
+            for _ in range(20):
+                x = x * 2 % 1009
+        return x, stream.record_event()
+
+    total = torch.zeros(300, 300, dtype=torch.int64, device="openreg:0")
+    for x, ready in together(work):
+        ready.wait()
+        x.record_stream(torch.openreg.current_stream(0))
+        total += x
+    expected = sum((index + 1) * 2**20 % 1009 for index in range(THREADS))
+    assert total.unique().tolist() == [expected]
+
+
+def test_threads_that_share_a_stream_keep_each_others_work_whole():
+    counter = torch.zeros(200, 200, device="openreg:0")
+    stream = torch.openreg.Stream(0)
+    stream.wait_stream(torch.openreg.default_stream(0))
+
+    def work(index):
+        with torch.openreg.stream(stream):
+            for _ in range(50):
+                counter.add_(1)
+
+    together(work)
+    stream.synchronize()
+    assert counter.unique().tolist() == [50 * THREADS]
+
+
+# --- how many there are -------------------------------------------------------
+
+# A thread of OpenMP has the name of the one that made it.
+COUNT = """
+import collections, json, os, torch
+
+torch.set_num_threads({threads})
+streams = [torch.openreg.Stream() for _ in range({streams})]
+
+def use():
+    for stream in streams:
+        with torch.openreg.stream(stream):
+            x = torch.ones(1000, 1000, device="openreg")
+            for _ in range(4):
+                x.sin()
+    torch.openreg.synchronize()
+
+def count():
+    tasks = os.listdir("/proc/self/task")
+    names = [open(f"/proc/self/task/{{task}}/comm").read().strip() for task in tasks]
+    return collections.Counter(names)["openreg stream"]
+
+use()
+first = count()
+for _ in range(5):
+    use()
+print(json.dumps([first, count()]))  # pools do not pile up
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("streams", [1, 3])
+def test_each_stream_computes_with_as_many_threads_as_torch_was_told(
+    run_python, threads, streams
+):
+    code = COUNT.format(threads=threads, streams=streams)
+    assert json.loads(run_python(code)) == [streams * threads] * 2
+
+
+def test_a_worker_leaves_the_number_of_threads_to_others(hold):
+    def threads_of_a_new_thread():
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(torch.get_num_threads).result()
+
+    before = torch.get_num_threads()
+    x = torch.zeros(4, device="openreg").add_(1)  # the first call is not queued
+    stream = torch.openreg.Stream()
+    stream.wait_stream(torch.openreg.current_stream())
+    try:
+        torch.set_num_threads(2)
+        gate = hold(stream)
+        with torch.openreg.stream(stream):
+            x.add_(1)
+        torch.set_num_threads(1)
+        gate.open()
+        stream.synchronize()
+        assert threads_of_a_new_thread() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.skipif(os.cpu_count() < 2, reason="one thread is all there is")
+def test_the_number_of_threads_reaches_the_backward():
+    class Ask(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            seen.append(torch.get_num_threads())
+            return gradient
+
+    seen, before = [], torch.get_num_threads()
+    x = torch.ones(3, device="openreg", requires_grad=True)
+    try:
+        for number in (1, 2, 1):
+            torch.set_num_threads(number)
+            Ask.apply(x).sum().backward()
+        assert seen == [1, 2, 1]
+    finally:
+        torch.set_num_threads(before)
+
+
+# --- other schedules ----------------------------------------------------------
+
+
+@pytest.mark.skipif("OPENREG_SCHEDULE" in os.environ, reason="is such a run itself")
+@pytest.mark.parametrize("schedule", ["async", "adversarial"])
+def test_queued_work_gives_the_same(schedule):
+    """The numbers of this file, with everything queued that can be."""
+    result = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            __file__,
+            "-k",
+            "nets or threads_that or made",
+        ],
+        env={**os.environ, "OPENREG_SCHEDULE": schedule},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout[-5000:]

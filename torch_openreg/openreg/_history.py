@@ -1,0 +1,117 @@
+"""Memory: where it was allocated, what happened to it, and pools of one's own."""
+
+import contextlib
+import itertools
+import pickle
+import sys
+from typing import Any, Literal
+
+import torch
+from torch.types import Device
+
+from torch_openreg import _C
+
+from ._lazy import _lazy_init, device_count
+from ._utils import _get_device_index
+
+
+def _record_memory_history(
+    enabled: Literal["state", "all"] | None = "all",
+    context: Literal["state", "alloc", "all"] | None = "all",
+    stacks: Literal["python", "all"] = "all",
+    max_entries: int = sys.maxsize,
+    device: Device = None,
+    clear_history: bool = False,
+) -> None:
+    """Record where memory is allocated, for :func:`_snapshot`.
+
+    Args:
+        enabled: None records nothing, "state" what is allocated, "all" also a
+            history of what was allocated and freed
+        context: for what to keep stacks: nothing, memory that is allocated, also
+            allocations in the history, also frees
+        stacks: frames of Python, or of C++ too
+        max_entries: how long the history may get
+        device: taken for the sake of torch.cuda's signature; all are recorded
+        clear_history: forget what was recorded before
+    """
+    _lazy_init()
+    _C._recordHistory(enabled, context, stacks, max_entries, clear_history)
+
+
+def memory_snapshot(mempool_id=None, include_traces: bool = True) -> list[dict]:
+    """The segments of all devices and the blocks in them, by address.
+
+    Args:
+        mempool_id: those of one :class:`MemPool` only
+        include_traces: taken for the sake of torch.cuda's signature
+    """
+    _lazy_init()
+    return _C._memorySnapshot(mempool_id or (0, 0), False)["segments"]
+
+
+def _snapshot(device: Device = None) -> dict[str, Any]:
+    """The state of the memory and its history, as torch.cuda.memory._snapshot()
+    tells them; pytorch.org/memory_viz and torch.cuda._memory_viz show it."""
+    _lazy_init()
+    snapshot = _C._memorySnapshot((0, 0), True)
+    snapshot["allocator_settings"] = {
+        "PYTORCH_ALLOC_CONF": torch._C._accelerator_getAllocatorSettings(),
+        "expandable_segments": False,
+    }
+    snapshot["external_annotations"] = []
+    return snapshot
+
+
+def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
+    """Write :func:`_snapshot` to a file."""
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
+
+
+def attach_out_of_memory_observer(observer) -> None:
+    """Have ``observer(device, alloc, device_allowed, device_free)`` called whenever
+    an allocation fails, before the error is raised. It stays for good."""
+    _lazy_init()
+    _C._observeOutOfMemory(observer)
+
+
+class MemPool:
+    """A pool of memory of its own, for use with :func:`use_mem_pool`.
+
+    Args:
+        use_on_oom: let other allocations use it before they fail
+        no_split: hand out its segments whole
+    """
+
+    _ids = itertools.count(1)
+
+    def __init__(self, use_on_oom: bool = False, no_split: bool = False):
+        _lazy_init()
+        self.id = (0, next(self._ids))
+        for device in range(device_count()):
+            _C._retainPool(device, self.id, use_on_oom, not no_split)
+
+    def use_count(self) -> int:
+        """How many hold it: this object, and contexts it is used in."""
+        return max(_C._poolUsers(i, self.id) for i in range(device_count()))
+
+    def snapshot(self, include_traces: bool = True) -> list[dict]:
+        """Its segments, as :func:`memory_snapshot` tells them."""
+        return memory_snapshot(self.id, include_traces)
+
+    def __del__(self):
+        # Without an id it was never made.
+        for device in range(device_count()) if hasattr(self, "id") else ():
+            _C._releasePool(device, self.id)
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool: MemPool, device: Device = None):
+    """Allocate from a pool, on this thread and one device, by default the current."""
+    index = _get_device_index(device, optional=True)
+    _C._beginAllocateToPool(index, pool.id)
+    try:
+        yield
+    finally:
+        _C._endAllocateToPool(index, pool.id)
