@@ -269,11 +269,13 @@ TEST_F(AllocatorTest, SizesThatNoDeviceHasAreOutOfMemory) {
   }
 }
 
-TEST_F(AllocatorTest, TryAllocateGivesNothingWhereAllocateWouldThrow) {
-  const size_t total = allocator.getMemoryInfo(0).second;
+TEST_F(AllocatorTest, TryAllocateGivesNothingWhereAllocateWouldWait) {
+  const auto [free, total] = allocator.getMemoryInfo(0);
   const OpenRegStream stream = getDefaultOpenRegStream(0);
-  EXPECT_FALSE(allocator.tryAllocate(total + 1, stream));
+  const DataPtr most = allocator.allocate(free - 100 * kMiB, stream);
+  EXPECT_FALSE(allocator.tryAllocate(200 * kMiB, stream));
   EXPECT_TRUE(allocator.tryAllocate(1000, stream));
+  EXPECT_THROW(allocator.tryAllocate(total + 1, stream), OutOfMemoryError);
   EXPECT_EQ(orPeekAtLastError(), orSuccess);
 }
 
@@ -298,7 +300,14 @@ TEST_F(AllocatorTest, EmptyCacheGivesUnusedMemoryBackToTheDevice) {
   EXPECT_EQ(allocator.getMemoryInfo(1).first, free - 20 * kMiB);
   allocator.emptyCache();
   EXPECT_EQ(allocator.getMemoryInfo(1).first, free);
-  EXPECT_THROW(allocator.emptyCache({1, 0}), Error);
+}
+
+TEST_F(AllocatorTest, EmptyCacheOfAPoolLeavesTheOthersAlone) {
+  allocator.emptyCache();
+  const size_t free = allocator.getMemoryInfo(1).first;
+  allocator.allocate(3 * kMiB, getDefaultOpenRegStream(1));
+  allocator.emptyCache({1, 0});
+  EXPECT_EQ(allocator.getMemoryInfo(1).first, free - 20 * kMiB);
 }
 
 TEST_F(AllocatorTest, FiguresOfDevicesThatDoNotExistAreRefused) {
