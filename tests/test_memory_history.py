@@ -190,3 +190,31 @@ def test_a_pool_in_use_cannot_be_entered_again():
     assert kept.data_ptr() in [
         b["address"] for s in pool.snapshot() for b in s["blocks"]
     ]
+
+
+# --- settings and pinned memory -----------------------------------------------
+
+
+def test_settings_can_be_changed_in_a_running_program():
+    memory._set_allocator_settings("max_split_size_mb:64")
+    assert torch.openreg.memory_stats()["max_split_size"] == 64 * MIB
+    with pytest.raises((RuntimeError, ValueError)):
+        memory._set_allocator_settings("max_split_size_mb:some")
+
+
+def test_pinned_memory_has_figures_of_its_own():
+    memory.empty_host_cache()
+    torch.openreg.reset_accumulated_host_memory_stats()
+    torch.openreg.reset_peak_host_memory_stats()
+    before = torch.openreg.host_memory_stats()
+    pinned = torch.empty(3000, dtype=torch.uint8, pin_memory=True)
+    during = torch.openreg.host_memory_stats()
+    for key, more in {"active_requests": 1, "active_bytes": 4096}.items():
+        assert during[f"{key}.current"] == before[f"{key}.current"] + more
+        assert during[f"{key}.peak"] == before[f"{key}.peak"] + more
+    del pinned
+    after = torch.openreg.host_memory_stats()
+    assert after["active_bytes.current"] == before["active_bytes.current"]
+    assert after["allocated_bytes.current"] == during["allocated_bytes.current"]
+    memory.empty_host_cache()
+    assert torch.openreg.host_memory_stats()["allocated_bytes.current"] == 0

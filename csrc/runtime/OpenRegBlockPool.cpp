@@ -89,10 +89,9 @@ inline FreeBlocks& BlockPool::freeBlocks(size_t size, Stream stream) {
 }
 
 inline void BlockPool::insertFree(Block* block) {
-  if (collects()) [[unlikely]] {
-    block->freedAt = block->home->arena.searches[block->home->kind];
-  }
-  block->home->insert(block);
+  FreeBlocks& home = *block->home;
+  block->freedAt = home.arena.searches[home.kind];
+  home.insert(block);
 }
 
 // --- allocating --------------------------------------------------------------

@@ -412,6 +412,14 @@ void OpenRegDeviceAllocator::setMemoryFraction(
   memory.fraction = fraction;
 }
 
+void OpenRegDeviceAllocator::reloadConfig() {
+  for (const auto& memory : memories) {
+    if (Memory* used = memory.load(std::memory_order_acquire)) {
+      used->pool.setConfig(poolConfig());
+    }
+  }
+}
+
 void OpenRegDeviceAllocator::setContextRecorder(
     CachingDeviceAllocator::CreateContextFn recorder) {
   contextRecorder = recorder;

@@ -44,6 +44,8 @@ class OpenRegDeviceAllocator final : public DeviceAllocator {
   /// The part of a device's memory that this process may use.
   double memoryFraction(DeviceIndex device);
   void setMemoryFraction(double fraction, DeviceIndex device);
+  /// Reads PYTORCH_ALLOC_CONF, or what was set in its place, again.
+  void reloadConfig();
   /// Tells where in a program memory is allocated or freed, for a pool whose
   /// history asks for it.
   void setContextRecorder(CachingDeviceAllocator::CreateContextFn recorder);

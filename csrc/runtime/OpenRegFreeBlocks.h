@@ -39,7 +39,7 @@ struct alignas(64) PoolBlock {
   int pendingEvents = 0; // while parked: events that hold it back
   std::vector<void*> usedBy; // while allocated: other streams noted for it
   PoolContext context; // of its allocation
-  uint64_t freedAt = 0; // in searches, if garbage is collected
+  uint64_t freedAt = 0; // by the searches of its arena
 
   bool isWholeSegment() const {
     return !before && !after;
@@ -187,7 +187,8 @@ struct PoolArena {
   bool splits = true;
   bool lastResort = false; // others may use it before they fail
   size_t segments = 0;
-  uint64_t searches[2] = {}; // for small and for large blocks
+  // For small and for large blocks, counted while garbage is collected.
+  uint64_t searches[2] = {};
   std::unordered_map<void*, Cache> caches;
 };
 

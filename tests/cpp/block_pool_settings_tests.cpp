@@ -241,6 +241,28 @@ TEST_F(BlockPoolGarbageTest, MoreGoesUntilTheThresholdIsKept) {
   EXPECT_EQ(pool.stats().retries, 0);
 }
 
+// The pool uses what it knows of blocks again for others, in other pools too.
+TEST_F(BlockPoolGarbageTest, ABlockIsAsOldAsItsLastUse) {
+  const PoolId mine{0, 1};
+  pool.beginAllocateToPool(mine, [](void*) { return true; });
+  for (int i = 0; i < 100; ++i) {
+    pool.free(take(30 * kMiB));
+  }
+  pool.endAllocateToPool(mine);
+  pool.releasePool(mine);
+  pool.emptyCache();
+  pool.setLimit(SIZE_MAX); // nothing is collected for a while
+  char* unused = take(50 * kMiB);
+  pool.free(unused);
+  pool.setLimit(100 * kMiB);
+  set([](PoolConfig& config) { config.garbageCollectionThreshold = 0.5; });
+  pool.free(used);
+  take(52 * kMiB); // 50 MiB are beyond the threshold
+  EXPECT_FALSE(isMapped(unused));
+  EXPECT_FALSE(isMapped(used));
+  EXPECT_EQ(pool.stats().retries, 0);
+}
+
 TEST_F(BlockPoolGarbageTest, NothingGoesIfTheThresholdIsKept) {
   take(40 * kMiB);
   EXPECT_EQ(pool.stats().unmaps, 0);

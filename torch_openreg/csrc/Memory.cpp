@@ -2,6 +2,7 @@
 #include "Module.h"
 
 #include "runtime/OpenRegDeviceAllocator.h"
+#include "runtime/OpenRegHostAllocator.h"
 
 namespace torch::openreg {
 namespace {
@@ -10,6 +11,7 @@ using c10::CachingAllocator::Stat;
 using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
 using c10::openreg::getOpenRegDeviceAllocator;
+using c10::openreg::getOpenRegHostAllocator;
 
 py::dict toDict(const Stat& stat) {
   py::dict dict;
@@ -64,6 +66,33 @@ void resetAccumulatedStats(int64_t device) {
   getOpenRegDeviceAllocator().resetAccumulatedStats(toExistingIndex(device));
 }
 
+// --- pinned memory ---
+
+py::dict toDict(const c10::CachingAllocator::DurationStat& stat) {
+  py::dict dict;
+  dict["total"] = stat.total;
+  dict["max"] = stat.max;
+  dict["min"] = stat.min;
+  dict["count"] = stat.count;
+  dict["avg"] = stat.count == 0 ? 0 : stat.total / stat.count;
+  return dict;
+}
+
+// The keys of torch.cuda.host_memory_stats_as_nested_dict().
+py::dict hostMemoryStats() {
+  const auto stats = getOpenRegHostAllocator()->get_stats();
+  py::dict dict;
+  dict["active_requests"] = toDict(stats.active_requests);
+  dict["active_bytes"] = toDict(stats.active_bytes);
+  dict["allocations"] = toDict(stats.allocations);
+  dict["allocated_bytes"] = toDict(stats.allocated_bytes);
+  dict["host_alloc_time"] = toDict(stats.host_alloc_time);
+  dict["host_free_time"] = toDict(stats.host_free_time);
+  dict["num_host_alloc"] = stats.num_host_alloc;
+  dict["num_host_free"] = stats.num_host_free;
+  return dict;
+}
+
 // {free, total}
 std::pair<size_t, size_t> memGetInfo(int64_t device) {
   return getOpenRegDeviceAllocator().getMemoryInfo(toIndex(device));
@@ -72,6 +101,19 @@ std::pair<size_t, size_t> memGetInfo(int64_t device) {
 } // namespace
 
 void addMemory(py::module_& module) {
+  module.def("_hostMemoryStats", torch::wrap_pybind_function(hostMemoryStats));
+  module.def("_resetPeakHostStats", torch::wrap_pybind_function([] {
+               getOpenRegHostAllocator()->reset_peak_stats();
+             }));
+  module.def("_resetAccumulatedHostStats", torch::wrap_pybind_function([] {
+               getOpenRegHostAllocator()->reset_accumulated_stats();
+             }));
+  module.def("_emptyHostCache", torch::wrap_pybind_function_no_gil([] {
+               getOpenRegHostAllocator()->empty_cache();
+             }));
+  module.def("_reloadAllocatorConfig", torch::wrap_pybind_function([] {
+               getOpenRegDeviceAllocator().reloadConfig();
+             }));
   module.def("_emptyCache", torch::wrap_pybind_function_no_gil([] {
                getOpenRegDeviceAllocator().emptyCache();
              }));

@@ -136,8 +136,12 @@ const char* nameOf(PoolTraceEntry::Action action) {
   }
 }
 
-uintptr_t asNumber(void* stream) {
-  return reinterpret_cast<uintptr_t>(stream);
+// The default stream is 0, as on CUDA.
+uintptr_t asNumber(int device, void* stream) {
+  const auto index = static_cast<c10::DeviceIndex>(device);
+  return stream == c10::openreg::getDefaultOpenRegStream(index).stream()
+      ? 0
+      : reinterpret_cast<uintptr_t>(stream);
 }
 
 py::dict toDict(int device, const PoolSegmentInfo& segment, Frames& frames) {
@@ -148,7 +152,7 @@ py::dict toDict(int device, const PoolSegmentInfo& segment, Frames& frames) {
   dict["allocated_size"] = segment.allocated;
   dict["active_size"] = segment.active;
   dict["requested_size"] = segment.requested;
-  dict["stream"] = asNumber(segment.stream);
+  dict["stream"] = asNumber(device, segment.stream);
   dict["segment_type"] = segment.isLarge ? "large" : "small";
   dict["segment_pool_id"] =
       py::make_tuple(segment.pool.first, segment.pool.second);
@@ -168,13 +172,13 @@ py::dict toDict(int device, const PoolSegmentInfo& segment, Frames& frames) {
   return dict;
 }
 
-py::dict toDict(const PoolTraceEntry& entry, Frames& frames) {
+py::dict toDict(int device, const PoolTraceEntry& entry, Frames& frames) {
   py::dict dict;
   dict["action"] = nameOf(entry.action);
   dict[entry.action == PoolTraceEntry::OutOfMemory ? "device_free" : "addr"] =
       entry.address;
   dict["size"] = entry.size;
-  dict["stream"] = asNumber(entry.stream);
+  dict["stream"] = asNumber(device, entry.stream);
   dict["time_us"] = entry.time / 1000;
   dict["compile_context"] = "N/A";
   dict["user_metadata"] = "";
@@ -195,7 +199,7 @@ py::dict snapshot(const PoolId& pool, bool traces) {
     py::list trace;
     if (traces) {
       for (const PoolTraceEntry& entry : allocator.pool(i).history()) {
-        trace.append(toDict(entry, frames));
+        trace.append(toDict(i, entry, frames));
       }
     }
     deviceTraces.append(trace);

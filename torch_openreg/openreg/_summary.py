@@ -40,6 +40,10 @@ _POOLS = [
     ("large_pool", "      from large pool"),
     ("small_pool", "      from small pool"),
 ]
+_WHOLE_FIGURES = [
+    ("oversize_allocations", "Oversize allocations"),
+    ("oversize_segments", "Oversize GPU segments"),
+]
 _COLUMNS = ["current", "peak", "allocated", "freed"]
 
 
@@ -65,5 +69,7 @@ def summary(stats: Mapping[str, int], device: int, abbreviated: bool) -> str:
         lines += ["-" * _WIDTH, row(title, text, leader, leader)]
         if not abbreviated:
             lines += [row(name, text, f"{key}.{p}.", leader) for p, name in _POOLS]
+    for key, title in _WHOLE_FIGURES:
+        lines += ["-" * _WIDTH, row(title, _count, f"{key}.", f"{key}.")]
     lines.append("=" * _WIDTH)
     return "".join(f"|{line:<{_WIDTH}}|\n" for line in lines)

@@ -33,13 +33,17 @@ __all__ = [
     "OutOfMemoryError",
     "_dump_snapshot",
     "_record_memory_history",
+    "_set_allocator_settings",
     "_snapshot",
     "attach_out_of_memory_observer",
     "caching_allocator_alloc",
     "caching_allocator_delete",
     "empty_cache",
+    "empty_host_cache",
     "get_allocator_backend",
     "get_per_process_memory_fraction",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
     "max_memory_allocated",
     "max_memory_reserved",
     "mem_get_info",
@@ -49,7 +53,9 @@ __all__ = [
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "set_per_process_memory_fraction",
     "use_mem_pool",
@@ -143,14 +149,15 @@ def memory_stats(device: Device = None) -> dict[str, Any]:
     ``"num_ooms"``.
     """
 
-    def flat(prefix, figures):
-        for key, value in figures.items():
-            if isinstance(value, dict):
-                yield from flat(f"{prefix}{key}.", value)
-            else:
-                yield f"{prefix}{key}", value
+    return OrderedDict(sorted(_flat("", memory_stats_as_nested_dict(device))))
 
-    return OrderedDict(sorted(flat("", memory_stats_as_nested_dict(device))))
+
+def _flat(prefix, figures):
+    for key, value in figures.items():
+        if isinstance(value, dict):
+            yield from _flat(f"{prefix}{key}.", value)
+        else:
+            yield f"{prefix}{key}", value
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
@@ -199,3 +206,40 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
     """The free and the total memory of a device."""
     _lazy_init()
     return _C._memGetInfo(_get_device_index(device, optional=True))
+
+
+def _set_allocator_settings(env: str) -> None:
+    """Set what PYTORCH_ALLOC_CONF would, in a running program."""
+    torch._C._accelerator_setAllocatorSettings(env)
+    _C._reloadAllocatorConfig()
+
+
+# --- pinned memory ------------------------------------------------------------
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """What :func:`host_memory_stats` returns, as dictionaries inside one another."""
+    return _C._hostMemoryStats() if is_initialized() else {}
+
+
+def host_memory_stats() -> dict[str, Any]:
+    """The figures of the allocator of pinned memory, under the keys CUDA's have."""
+    return OrderedDict(sorted(_flat("", host_memory_stats_as_nested_dict())))
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Let the peaks of :func:`host_memory_stats` start at what is in use now."""
+    _lazy_init()
+    _C._resetPeakHostStats()
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Set the sums of :func:`host_memory_stats` to 0."""
+    _lazy_init()
+    _C._resetAccumulatedHostStats()
+
+
+def empty_host_cache() -> None:
+    """Give cached pinned memory that no tensor uses back to the system."""
+    if is_initialized():
+        _C._emptyHostCache()
