@@ -2,6 +2,8 @@
 
 import itertools
 
+import warnings
+
 import pytest
 import torch
 
@@ -239,3 +241,36 @@ def test_a_copy_between_devices_waits_for_both(hold):
             gate.open()
         assert target.tolist() == [7.0] * 1000
         assert source.tolist() == [9.0] * 1000
+
+
+def test_a_complex_number_is_true_if_any_part_is():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.tensor([1j, 0j]).openreg().bool().tolist() == [True, False]
+
+
+def test_sizes_are_looked_at_even_if_there_is_nothing_to_copy():
+    with pytest.raises(RuntimeError, match=r"size of tensor a \(3\) must match"):
+        torch.zeros(0, 3).copy_(torch.ones(4, 5, device="openreg"))
+    with pytest.raises(RuntimeError):
+        torch.zeros(0, 1).copy_(torch.ones(0, 3, device="openreg"))
+
+
+def test_a_broadcast_part_of_the_destination_is_refused():
+    x = torch.arange(3, device="openreg")
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        x.copy_(x[1])
+
+
+def test_odd_strides_of_a_dimension_of_size_one_cross_devices():
+    found = torch.arange(3, device="openreg:1").nonzero()  # strides (1, 2)
+    there = torch.empty(2, 1, dtype=torch.long, device="openreg:0").copy_(found)
+    assert there.tolist() == [[1], [2]]
+
+
+def test_a_lazily_conjugated_tensor_can_be_recorded():
+    stream = torch.openreg.Stream()
+    for _ in range(100):
+        torch.ones(3, dtype=torch.complex64, device="openreg").conj().record_stream(
+            stream
+        )

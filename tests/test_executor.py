@@ -194,3 +194,18 @@ def test_queued_operators_give_the_same(schedule):
         timeout=600,
     )
     assert result.returncode == 0, result.stdout[-5000:]
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support")
+def test_strides_do_not_depend_on_how_busy_a_stream_is(hold):
+    """The CPU casts before it looks at strides, a device afterwards."""
+    number = torch.ones((), dtype=torch.half).expand(2, 3, 2, 3)
+    last = torch.rand(2, 3, 2, 3).chalf(memory_format=torch.channels_last)
+    ours = number.openreg().expand(2, 3, 2, 3), last.openreg()
+    expected = torch.mul(number, last).stride()
+    assert torch.mul(*ours).stride() == expected
+    gate = hold(torch.openreg.current_stream())
+    opener = threading.Timer(0, gate.open)
+    opener.start()
+    assert torch.mul(*ours).stride() == expected
+    opener.join()

@@ -227,3 +227,32 @@ def test_a_bad_index_breaks_the_device_on_an_idle_stream_too(operator, fork_pyth
     assert told[operator].startswith(
         "AcceleratorError: OpenReg error: device-side assert triggered"
     )
+
+
+CLAMP = """
+def run():
+    x = torch.ones(3, dtype=torch.bool, device="openreg")
+    torch.clamp_min(x, 1)
+    m.synchronize()
+    try:
+        torch.clamp_min(x, True)
+    finally:
+        m.synchronize()
+"""
+
+
+def test_a_kernel_proven_for_one_number_is_not_for_another(fork_python):
+    (told,) = fork_python(["run()"], before=CLAMP)
+    assert told.startswith("NotImplementedError") and "for 'Bool'" in told
+
+
+def test_an_address_that_is_not_the_devices_is_refused():
+    x = torch.ones(4, device="openreg")
+    (x + 1).sum().item()
+    storage = torch._C._construct_storage_from_data_pointer(
+        0x1000, torch.device("openreg:0"), 4096
+    )
+    foreign = torch.empty(0, device="openreg").set_(storage)
+    with pytest.raises((RuntimeError, torch.AcceleratorError), match="not memory of"):
+        foreign.add_(1.0)
+    assert (x + 1).tolist() == [2, 2, 2, 2]

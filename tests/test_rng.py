@@ -276,6 +276,44 @@ def test_the_stream_does_not_change_the_numbers():
     assert on(openreg.Stream()) == first
 
 
+MANY = 20_000  # too large to run at once on the calling thread
+
+
+def test_draws_are_queued_and_come_in_the_order_of_the_program(hold):
+    streams = [torch.openreg.Stream() for _ in range(2)]
+    for stream in streams:
+        with torch.openreg.stream(stream):
+            torch.randn(MANY, device="openreg")  # the first call is not queued
+        stream.synchronize()
+    torch.manual_seed(5)
+    expected = [torch.randn(MANY) for _ in range(4)]
+    torch.manual_seed(5)
+    gate = hold(streams[0])
+    drawn = []
+    for index in range(4):
+        with torch.openreg.stream(streams[index % 2]):
+            drawn.append(torch.randn(MANY, device="openreg"))
+    # The second stream waits for the first draw, which is behind the gate.
+    assert not streams[1].query()
+    gate.open()
+    torch.openreg.synchronize()
+    assert all(map(torch.equal, (x.cpu() for x in drawn), expected))
+
+
+def test_the_state_is_that_after_what_is_queued(hold):
+    torch.randn(MANY, device="openreg")
+    torch.manual_seed(5)
+    torch.randn(MANY)
+    after = torch.get_rng_state()
+    torch.manual_seed(5)
+    gate = hold(torch.openreg.current_stream())
+    torch.randn(MANY, device="openreg")
+    opener = threading.Timer(0, gate.open)
+    opener.start()
+    assert torch.equal(torch.openreg.get_rng_state(), after)
+    opener.join()
+
+
 def test_threads_share_the_generator():
     openreg.manual_seed(5)
     first, second = draw(), draw()

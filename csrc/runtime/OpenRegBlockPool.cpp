@@ -94,6 +94,11 @@ inline void BlockPool::insertFree(Block* block) {
   home.insert(block);
 }
 
+size_t BlockPool::segmentSizeFor(size_t bytes) {
+  const Lock lock(lock_);
+  return segmentSize(blockSize(bytes));
+}
+
 // --- allocating --------------------------------------------------------------
 
 void* BlockPool::allocate(

@@ -141,6 +141,8 @@ class BlockPool {
 
   // --- looking ---
 
+  /// How much is asked of the device for a request that no free block fits.
+  size_t segmentSizeFor(size_t bytes);
   PoolStats stats();
   /// Reserved bytes of each private pool there ever was.
   std::map<PoolId, PoolStats::Array> reservedByPool();

@@ -1,9 +1,8 @@
 #include "runtime/OpenRegDeviceAllocator.h"
 
+#include "runtime/OpenRegAllocatorConfig.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegGuard.h"
-
-#include <c10/core/AllocatorConfig.h>
 
 #include <algorithm>
 #include <array>
@@ -84,22 +83,6 @@ class PoolDevice final : public BlockDevice {
  private:
   const DeviceIndex index_;
 };
-
-// What PYTORCH_ALLOC_CONF says.
-PoolConfig poolConfig() {
-  using Config = CachingAllocator::AcceleratorAllocatorConfig;
-  PoolConfig config;
-  config.maxSplitSize = Config::max_split_size();
-  config.maxNonSplitRounding = Config::max_non_split_rounding_size();
-  config.largeSegmentSize = Config::large_segment_size();
-  config.garbageCollectionThreshold = Config::garbage_collection_threshold();
-  const auto& divisions = Config::roundup_power2_divisions();
-  std::copy_n(
-      divisions.begin(),
-      std::min(divisions.size(), config.roundupPower2Divisions.size()),
-      config.roundupPower2Divisions.begin());
-  return config;
-}
 
 struct Memory {
   explicit Memory(DeviceIndex index)
@@ -198,10 +181,11 @@ void deleteRawPointer(void* pointer) {
 }
 
 [[noreturn]] void throwOutOfMemory(
+    BlockPool& pool,
     size_t nbytes,
     DeviceIndex device,
-    PoolStats stats,
     std::pair<size_t, size_t> info) {
+  const PoolStats stats = pool.stats();
   using CachingAllocator::format_size;
   const auto allocated =
       static_cast<uint64_t>(stats.allocatedBytes[PoolStats::All].current);
@@ -217,7 +201,7 @@ void deleteRawPointer(void* pointer) {
       OutOfMemoryError,
       false,
       "OpenReg out of memory. Tried to allocate ",
-      format_size(nbytes),
+      format_size(pool.segmentSizeFor(nbytes)),
       ". GPU ",
       static_cast<int>(device),
       " has a total capacity of ",
@@ -255,7 +239,7 @@ DataPtr OpenRegDeviceAllocator::allocate(
   void* pointer = pool.allocate(
       nbytes, stream.stream(), contextFor(pool, PoolRecord::State));
   if (C10_UNLIKELY(!pointer)) {
-    throwOutOfMemory(nbytes, device, pool.stats(), getMemoryInfo(device));
+    throwOutOfMemory(pool, nbytes, device, getMemoryInfo(device));
   }
   return makeDataPtr(pointer, device);
 }
@@ -271,7 +255,7 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
     // Waiting will not help a request for more than there is.
     const auto info = getMemoryInfo(device);
     if (nbytes > info.second) {
-      throwOutOfMemory(nbytes, device, pool.stats(), info);
+      throwOutOfMemory(pool, nbytes, device, info);
     }
   }
   return makeDataPtr(pointer, device);

@@ -159,6 +159,9 @@ Tensor aliasForLaunch(const Tensor& tensor) {
 
 Tensor AliasFrame::alias(const Tensor& tensor) {
   if (!isOpenReg(tensor)) {
+    if (tensor.defined() && tensor.dim() == 0) {
+      keepNumbersOnHost();
+    }
     return tensor;
   }
   TensorImpl* original = tensor.unsafeGetTensorImpl();

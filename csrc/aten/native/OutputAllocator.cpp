@@ -20,6 +20,9 @@ using c10::openreg::kernelAddress;
 thread_local const OpenRegStream* scope
     __attribute__((tls_model("initial-exec"))) = nullptr;
 
+// Up to so many bytes are the host's.
+thread_local size_t hostBytes __attribute__((tls_model("initial-exec"))) = 0;
+
 void deleteKernelMemory(void* kernelPointer) {
   getOpenRegDeviceAllocator().raw_deleter()(deviceAddress(kernelPointer));
 }
@@ -36,7 +39,7 @@ bool isDeviceMemory(const void* kernelPointer) {
 class OutputAllocator final : public c10::Allocator {
  public:
   DataPtr allocate(size_t nbytes) override {
-    if (C10_UNLIKELY(scope && nbytes != 0)) {
+    if (C10_UNLIKELY(scope && nbytes > hostBytes)) {
       DataPtr memory = getOpenRegDeviceAllocator().tryAllocate(nbytes, *scope);
       if (memory) {
         memory.release_context();
@@ -89,10 +92,16 @@ struct InstallOutputAllocator {
 } // namespace
 
 OutputScope::OutputScope(const OpenRegStream& stream)
-    : outer_(std::exchange(scope, &stream)) {}
+    : outer_(std::exchange(scope, &stream)),
+      outerHostBytes_(std::exchange(hostBytes, 0)) {}
 
 OutputScope::~OutputScope() {
   scope = outer_;
+  hostBytes = outerHostBytes_;
+}
+
+void keepNumbersOnHost() {
+  hostBytes = sizeof(c10::complex<double>);
 }
 
 DataPtr takeDeviceMemory(DataPtr& memory, c10::DeviceIndex device) {

@@ -24,7 +24,12 @@ class [[nodiscard]] OutputScope {
 
  private:
   const OpenRegStream* const outer_;
+  const size_t outerHostBytes_;
 };
+
+/// To be called in a scope whose kernel gets a number of the host: it may cast it,
+/// and the copy, a few bytes, is no output.
+void keepNumbersOnHost();
 
 /// Turns memory that was allocated inside an OutputScope into memory of its
 /// device; an empty DataPtr if it was not, and then `memory` is unchanged.
