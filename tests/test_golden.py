@@ -17,23 +17,30 @@ import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
 PAGE = Path(__file__).parent.parent / "docs" / "differences.md"
+RECORDS = [
+    json.loads((GOLDEN / name).read_text())
+    for name in ("golden.json", "misuse.json", "memory.json")
+]
 RECORDED = {
-    case: outcome
-    for record in ("golden.json", "misuse.json")
-    for case, outcome in json.loads((GOLDEN / record).read_text())["cases"].items()
+    case: outcome for record in RECORDS for case, outcome in record["cases"].items()
 }
+FIGURES = RECORDS[-1]["figures"]
 
 
 @functools.cache
-def observed():
+def observed_by(script):
     result = subprocess.run(
-        [sys.executable, GOLDEN / "observer.py"],
+        [sys.executable, GOLDEN / script],
         text=True,
         capture_output=True,
         timeout=300,
     )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
+
+
+def observed():
+    return observed_by("observer.py") | observed_by("memory.py")
 
 
 @functools.cache
@@ -69,14 +76,34 @@ def same(recorded, found):
     return recorded == found
 
 
+def near(label, recorded, found):
+    """Whether a model takes as many bytes: temporaries inside operators differ."""
+    tolerance = 0.02 if label.endswith("reserved") else 0.01
+    return isinstance(found, int) and abs(found - recorded) <= tolerance * recorded
+
+
 @functools.cache
 def differing(case):
     """The labels of a case under which openreg and the GPU disagree."""
+
+    def agree(label, recorded, found):
+        if case.startswith("models/"):
+            return near(label, recorded, found)
+        return same(recorded, found)
+
     return {
         label
         for label, outcome in RECORDED[case].items()
-        if not same(outcome, observed()[case].get(label, "absent"))
+        if not agree(label, outcome, observed()[case].get(label, "absent"))
     }
+
+
+def side_by_side(label, recorded, found):
+    """What differs, for a reader: of the allocator's figures, those that do."""
+    if label.endswith(" figures") and isinstance(found, list):
+        both = zip(FIGURES, recorded, found, strict=True)
+        return {name: {"gpu": a, "openreg": b} for name, a, b in both if a != b}
+    return {"gpu": recorded, "openreg": found}
 
 
 @pytest.mark.parametrize("case", sorted(RECORDED))
@@ -85,7 +112,7 @@ def test_openreg_does_what_the_gpu_did(case):
     allowed = set().union(*(labels(case, pattern) for pattern in patterns))
     found = observed()[case]
     unexpected = {
-        label: {"gpu": RECORDED[case][label], "openreg": found.get(label, "absent")}
+        label: side_by_side(label, RECORDED[case][label], found.get(label, "absent"))
         for label in sorted(differing(case) - allowed)
     }
     assert unexpected == {}
@@ -108,10 +135,25 @@ def test_every_case_has_a_record():
     unknown = {
         (case, label)
         for case, outcome in observed().items()
-        if case.startswith("misuse/")
+        if case.startswith(("misuse/", "memory/"))
         for label in outcome.keys() - RECORDED[case].keys()
     }
     assert unknown == set()
+
+
+@pytest.mark.parametrize(
+    ("label", "recorded", "found", "is_near"),
+    [
+        ("after step", 1000, 1010, True),
+        ("after step", 1000, 989, False),
+        ("peak, reserved", 1000, 980, True),
+        ("peak, reserved", 1000, 1021, False),
+        ("deleted", 0, 1, False),
+        ("after step", 1000, "absent", False),
+    ],
+)
+def test_models_may_take_a_little_more_or_less(label, recorded, found, is_near):
+    assert near(label, recorded, found) == is_near
 
 
 @pytest.mark.parametrize(
