@@ -274,3 +274,18 @@ def test_a_lazily_conjugated_tensor_can_be_recorded():
         torch.ones(3, dtype=torch.complex64, device="openreg").conj().record_stream(
             stream
         )
+
+
+def test_a_lazily_negated_tensor_does_not_become_a_bool_in_place():
+    for device in ("cpu", "openreg"):
+        negated = torch.tensor([1 + 2j], device=device).conj().imag
+        with pytest.raises(NotImplementedError, match="for 'Bool'"):
+            torch.zeros(1, dtype=torch.bool, device=device).copy_(negated)
+        assert negated.bool().tolist() == [True]
+
+
+def test_a_complex_tensor_does_not_go_to_a_part_of_itself():
+    for device in ("cpu", "openreg"):
+        x = torch.tensor(1 + 2j, device=device)
+        with pytest.raises(RuntimeError, match="single memory location"):
+            x.imag.copy_(x)

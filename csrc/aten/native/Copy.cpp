@@ -142,12 +142,16 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
   if (self.sizes() != dst.sizes()) {
     at::infer_size(dst.sizes(), self.sizes()); // for its sentence
   }
+  // The CPU's kernel negates what it has copied; a queued one could tell nobody.
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      self.is_neg() == dst.is_neg() || dst.scalar_type() != kBool,
+      "\"neg_cpu\" not implemented for 'Bool'");
   if (dst.is_quantized()) {
     settleQuantizer(dst);
   }
   const Tensor values = withoutImaginaryPart(self, dst);
   at::assert_no_internal_overlap(dst);
-  at::assert_no_partial_overlap(dst, values);
+  at::assert_no_partial_overlap(dst, self);
   const Tensor src =
       values.sizes() == dst.sizes() ? values : values.expand_as(dst);
   if (dst.numel() == 0) {
