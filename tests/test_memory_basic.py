@@ -297,3 +297,58 @@ def test_memory_noted_for_a_busy_stream_waits_for_it(hold):
     gate.open()
     stream.synchronize()
     assert address in [z.data_ptr() for z in (take(5 * MiB), take(5 * MiB))]
+
+
+# --- memory by address, and as a table ----------------------------------------
+
+
+def test_raw_memory_counts_on_its_device_until_it_is_given_back():
+    before = openreg.memory_allocated(1)
+    address = openreg.caching_allocator_alloc(1000, 1)
+    assert openreg.memory_allocated(1) == before + 1024
+    openreg.caching_allocator_delete(address)
+    assert openreg.memory_allocated(1) == before
+    with pytest.raises(RuntimeError, match=f"invalid device pointer: {address:#x}"):
+        openreg.caching_allocator_delete(address)
+
+
+def test_raw_memory_belongs_to_its_stream():
+    allocate = openreg.caching_allocator_alloc
+    free = openreg.caching_allocator_delete
+    side = openreg.Stream()
+    address = allocate(1000, stream=side)
+    free(address)
+    elsewhere = allocate(1000)
+    again = allocate(1000, stream=side.openreg_stream)
+    assert (elsewhere == address, again == address) == (False, True)
+    free(elsewhere)
+    free(again)
+
+
+def test_no_raw_memory_has_no_address():
+    assert openreg.caching_allocator_alloc(0) == 0
+    openreg.caching_allocator_delete(0)
+
+
+def cells(summary, title):
+    (line,) = [line for line in summary.splitlines() if f" {title} " in line]
+    return [" ".join(cell.split()) for cell in line.strip("|").split("|")[1:]]
+
+
+def test_the_summary_tells_the_figures_of_its_device():
+    x = torch.empty(30 * MiB, dtype=torch.uint8, device="openreg:1")
+    stats = openreg.memory_stats(x.device)
+    summary = openreg.memory_summary(1)
+    assert "device ID 1" in summary
+    now = stats["allocated_bytes.all.current"]
+    assert cells(summary, "Allocated memory")[0] == f"{now >> 10} KiB"
+    count = [stats[f"segment.all.{kind}"] for kind in ("current", "peak")]
+    assert cells(summary, "GPU reserved segments")[:2] == [str(n) for n in count]
+    assert len({len(line) for line in summary.splitlines()}) == 1
+
+
+def test_the_short_summary_leaves_out_the_pools():
+    long, short = (openreg.memory_summary(abbreviated=a) for a in (False, True))
+    assert "from large pool" in long
+    assert "from large pool" not in short
+    assert set(short.splitlines()) < set(long.splitlines())
