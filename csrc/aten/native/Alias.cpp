@@ -1,6 +1,7 @@
 #include "aten/native/Alias.h"
 
 #include "aten/native/Layouts.h"
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 
 #include <ATen/EmptyTensor.h>
