@@ -7,7 +7,7 @@ its first use.
 
 import torch
 
-from . import _lazy, memory, random, streams
+from . import _lazy, amp, memory, random, streams
 from . import meta as meta
 from . import _utils as _utils
 from ._device import (
@@ -95,6 +95,7 @@ __all__ = [
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
+    "amp",
     "caching_allocator_alloc",
     "caching_allocator_delete",
     "can_device_access_peer",
