@@ -36,6 +36,10 @@ def _autoload() -> None:
         if name.startswith("torch_openreg.openreg."):
             sys.modules[name.replace("torch_openreg", "torch", 1)] = module
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    # A lazy module can be moved before it knows its shapes, as by cuda().
+    torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(
+        torch.Tensor.openreg
+    )
     _loaded = True
 
 
