@@ -8,6 +8,7 @@ PYTHON ?= python3
 OPENREG := third_party/openreg
 JOBS ?= $(shell nproc)
 BUILD := build/python
+LIBRARIES := build/libraries
 # `make WERROR=OFF` for a compiler that knows more warnings than ours.
 WERROR ?= ON
 export PATH := $(BIN):$(PATH)
@@ -50,6 +51,10 @@ test-cpp: gtest build ## the C++ tests of the integration
 .PHONY: test-python
 test-python: build ## the Python tests
 	$(BIN)/python -m pytest
+
+.PHONY: test-libraries
+test-libraries: build $(LIBRARIES)/ready ## accelerate, transformers, Lightning and others on the device
+	$(LIBRARIES)/bin/python -m pytest tests/integration
 
 .PHONY: asan tsan
 asan tsan: gtest ## what needs no torch under AddressSanitizer / ThreadSanitizer
@@ -115,4 +120,15 @@ $(VENV)/ready: requirements.txt
 
 $(VENV)/docs-ready: $(VENV)/ready docs/requirements.txt
 	$(BIN)/pip install -q --disable-pip-version-check -r docs/requirements.txt
+	@touch $@
+
+# An environment of their own, so that `make test` gives the same with and without
+# them. It sees what is in .venv, torch above all, and pip may not change that.
+$(LIBRARIES)/ready: $(VENV)/ready tests/integration/requirements.txt
+	$(BIN)/python -m venv --clear $(LIBRARIES)
+	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(\"%s\")" % sysconfig.get_path("purelib"))' \
+	  > $$($(LIBRARIES)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth
+	$(LIBRARIES)/bin/pip install -q --disable-pip-version-check -r tests/integration/requirements.txt -c requirements.txt
+	@$(LIBRARIES)/bin/python -c 'import sys, torch; sys.exit("$(VENV)/" not in torch.__file__)' \
+	  || { echo "torch was replaced in $(LIBRARIES)" >&2; exit 1; }
 	@touch $@

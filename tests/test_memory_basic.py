@@ -1,5 +1,6 @@
 """Memory: the figures of the allocator and its cache."""
 
+import ctypes
 import gc
 
 import pytest
@@ -128,6 +129,26 @@ def test_memory_in_use_is_not_in_the_cache():
     assert x.sum().item() == 100 * MiB
 
 
+def test_what_others_use_is_total_less_free_less_reserved(libopenreg):
+    """The rule by which vLLM finds the memory of libraries beside PyTorch."""
+
+    def of_others():
+        free, total = torch.accelerator.get_memory_info()
+        return total - free - torch.accelerator.memory_reserved()
+
+    before = of_others()
+    x = take(30 << 20)
+    assert of_others() == before
+    pointer = ctypes.c_void_p()
+    assert libopenreg.orMalloc(ctypes.byref(pointer), 64 << 20) == 0
+    assert of_others() == before + (64 << 20)
+    del x
+    torch.openreg.empty_cache()
+    assert of_others() == before + (64 << 20)
+    assert libopenreg.orFree(pointer) == 0
+    assert of_others() == before
+
+
 def test_figures_have_the_keys_of_cuda():
     pools, kinds = "all small_pool large_pool", "allocated current freed peak"
     figures = "allocation segment active inactive_split "
@@ -244,6 +265,15 @@ def test_out_of_memory_is_what_torch_calls_it():
     assert openreg.OutOfMemoryError is torch.OutOfMemoryError
     assert issubclass(openreg.AcceleratorError, RuntimeError)
     assert openreg.AcceleratorError is torch.AcceleratorError
+
+
+def test_an_output_larger_than_the_device_is_counted_too():
+    """It is the kernel that asks for it."""
+    x = torch.ones(4, device="openreg")
+    failed = openreg.memory_stats()["num_ooms"]
+    with pytest.raises(torch.OutOfMemoryError):
+        x.repeat_interleave(1 << 40)
+    assert openreg.memory_stats()["num_ooms"] == failed + 1
 
 
 def test_the_device_works_after_out_of_memory():

@@ -32,9 +32,14 @@ def _autoload() -> None:
     torch._register_device_module("openreg", openreg)
     # `import torch.openreg.memory` shall find the module that is there instead
     # of loading its file a second time.
-    for name in ("memory", "random", "streams"):
-        sys.modules[f"torch.openreg.{name}"] = getattr(openreg, name)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch_openreg.openreg."):
+            sys.modules[name.replace("torch_openreg", "torch", 1)] = module
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    # A lazy module can be moved before it knows its shapes, as by cuda().
+    torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(
+        torch.Tensor.openreg
+    )
     _loaded = True
 
 

@@ -5,12 +5,12 @@
 #include "aten/native/Convolution.h"
 #include "aten/native/Copy.h"
 #include "aten/native/DataChecks.h"
+#include "aten/native/Layouts.h"
 #include "aten/native/Minimal.h"
 #include "aten/native/Random.h"
 #include "aten/native/Recurrent.h"
 
 #include <ATen/native/transformers/attention.h>
-#include <ATen/ops/_nested_view_from_buffer_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/unfold_native.h>
@@ -86,9 +86,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_assert_async", TORCH_FN(ops::_assert_async));
   m.impl("_assert_async.msg", TORCH_FN(ops::_assert_async_msg));
   m.impl("_index_put_impl_", TORCH_FN(ops::_index_put_impl_));
-  m.impl(
-      "_nested_view_from_buffer",
-      TORCH_FN(at::native::_nested_view_from_buffer));
+  m.impl("_nested_view_from_buffer", TORCH_FN(ops::_nested_view_from_buffer));
   m.impl("native_dropout", TORCH_FN(ops::native_dropout));
   m.impl("native_dropout_backward", TORCH_FN(ops::native_dropout_backward));
 }

@@ -101,6 +101,11 @@ size_t BlockPool::segmentSizeFor(size_t bytes) {
 
 // --- allocating --------------------------------------------------------------
 
+size_t BlockPool::failAllocation(size_t n) {
+  const Lock lock(lock_);
+  return std::exchange(untilFailure_, n);
+}
+
 void* BlockPool::allocate(
     size_t bytes,
     Stream stream,
@@ -109,8 +114,10 @@ void* BlockPool::allocate(
     const std::lock_guard lock(lock_);
     const Request request{bytes, blockSize(bytes), stream, context};
     FreeBlocks& blocks = startSearch(request);
-    if (Block* block = takeCached(blocks, request.size)) [[likely]] {
-      return finishAllocation(block, request);
+    if (untilFailure_ == 0) [[likely]] {
+      if (Block* block = takeCached(blocks, request.size)) [[likely]] {
+        return finishAllocation(block, request);
+      }
     }
   }
   return allocateAnyhow(bytes, stream, context);
@@ -123,9 +130,24 @@ void* BlockPool::tryAllocate(
   const std::lock_guard lock(lock_);
   const Request request{bytes, blockSize(bytes), stream, context};
   FreeBlocks& blocks = startSearch(request);
+  if (untilFailure_ == 1) [[unlikely]] {
+    return nullptr;
+  }
   Block* block = takeCached(blocks, request.size);
   block = block ? block : takeNew(blocks, request);
-  return block ? finishAllocation(block, request) : nullptr;
+  if (!block) {
+    return nullptr;
+  }
+  untilFailure_ -= untilFailure_ != 0;
+  return finishAllocation(block, request);
+}
+
+void BlockPool::noteFailure(
+    size_t bytes,
+    Stream stream,
+    const PoolContext& context) {
+  Lock lock(lock_);
+  fail({bytes, blockSize(bytes), stream, context}, lock);
 }
 
 inline FreeBlocks& BlockPool::startSearch(const Request& request) {
@@ -144,6 +166,9 @@ void* BlockPool::allocateAnyhow(
     const PoolContext& context) {
   Lock lock(lock_);
   const Request request{bytes, blockSize(bytes), stream, context};
+  if (untilFailure_ != 0 && --untilFailure_ == 0) {
+    return fail(request, lock);
+  }
   if (collects()) {
     collectGarbage(lock, context);
   }

@@ -94,6 +94,12 @@ class BlockPool {
       Stream stream,
       const PoolContext& context = kNoContext);
 
+  /// Counts and tells an allocation that is refused without being tried.
+  void noteFailure(
+      size_t bytes,
+      Stream stream,
+      const PoolContext& context = kNoContext);
+
   /// Takes back what allocate() gave. Returns false for any other pointer.
   bool free(void* pointer, const PoolContext& context = kNoContext);
 
@@ -114,6 +120,10 @@ class BlockPool {
   /// The oversize figures are right only if this comes before the first use.
   void setConfig(const PoolConfig& config);
   PoolConfig config();
+
+  /// Lets the n-th allocation from now fail, once, as if there were no memory;
+  /// 0: none. Returns how many were still to come until an earlier such wish.
+  size_t failAllocation(size_t n);
 
   // --- private pools ---
   // While allocations go to a private pool, events are neither recorded nor
@@ -277,6 +287,7 @@ class BlockPool {
   alignas(64) Cache* lastCache_ = nullptr; // of the default pool
   size_t parkedCount_ = 0; // events of parked blocks, and deferred blocks
   Block* spares_ = nullptr; // linked by `after`
+  size_t untilFailure_ = 0; // allocations with the failing one; 0: none fails
   bool recording_ = false;
   bool roundsToPowers_ = false;
   PoolConfig config_;

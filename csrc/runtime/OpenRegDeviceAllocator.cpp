@@ -1,5 +1,6 @@
 #include "runtime/OpenRegDeviceAllocator.h"
 
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegAllocatorConfig.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegGuard.h"
@@ -11,20 +12,6 @@
 
 namespace c10::openreg {
 namespace {
-
-// All memory of the pools lies between the two.
-std::atomic<uintptr_t> lowestAddress{UINTPTR_MAX}, highestAddress{0};
-
-void noteAddresses(const void* pointer, size_t bytes) {
-  const auto first = reinterpret_cast<uintptr_t>(pointer);
-  for (uintptr_t known = lowestAddress;
-       first < known && !lowestAddress.compare_exchange_weak(known, first);) {
-  }
-  const uintptr_t end = first + bytes;
-  for (uintptr_t known = highestAddress;
-       end > known && !highestAddress.compare_exchange_weak(known, end);) {
-  }
-}
 
 /// An openreg device as the pool sees it.
 class PoolDevice final : public BlockDevice {
@@ -163,16 +150,6 @@ DataPtr makeDataPtr(void* pointer, DeviceIndex device) {
       Device(DeviceType::PrivateUse1, device)};
 }
 
-DeviceIndex deviceOfPointer(const void* pointer) {
-  orPointerAttributes attributes;
-  OPENREG_CHECK(orPointerGetAttributes(&attributes, pointer));
-  TORCH_CHECK(
-      attributes.type == orMemoryTypeDevice,
-      pointer,
-      " is not memory of an openreg device");
-  return static_cast<DeviceIndex>(attributes.device);
-}
-
 // Raw pointers do not tell their device.
 void deleteRawPointer(void* pointer) {
   if (pointer) {
@@ -249,12 +226,13 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
     const OpenRegStream& stream) {
   const DeviceIndex device = stream.device_index();
   BlockPool& pool = memoryOf(device).pool;
-  void* pointer = pool.tryAllocate(
-      nbytes, stream.stream(), contextFor(pool, PoolRecord::State));
+  const PoolContext context = contextFor(pool, PoolRecord::State);
+  void* pointer = pool.tryAllocate(nbytes, stream.stream(), context);
   if (C10_UNLIKELY(!pointer)) {
     // Waiting will not help a request for more than there is.
     const auto info = getMemoryInfo(device);
     if (nbytes > info.second) {
+      pool.noteFailure(nbytes, stream.stream(), context);
       throwOutOfMemory(pool, nbytes, device, info);
     }
   }
@@ -296,10 +274,18 @@ bool OpenRegDeviceAllocator::initialized() {
 }
 
 void OpenRegDeviceAllocator::emptyCache(MempoolId_t id) {
-  for (const auto& memory : memories) {
-    if (Memory* used = memory.load(std::memory_order_acquire)) {
-      used->pool.emptyCache(id, contextFor(used->pool, PoolRecord::All));
+  for (size_t device = 0; device < memories.size(); ++device) {
+    Memory* used = memories[device].load(std::memory_order_acquire);
+    if (!used) {
+      continue;
     }
+    const PoolStats stats = used->pool.stats();
+    if (stats.reservedBytes[0].current != stats.allocatedBytes[0].current) {
+      // A broken device takes nothing back.
+      const OpenRegGuard guard(static_cast<DeviceIndex>(device));
+      OPENREG_CHECK(orDeviceSynchronize());
+    }
+    used->pool.emptyCache(id, contextFor(used->pool, PoolRecord::All));
   }
 }
 
@@ -407,48 +393,6 @@ void OpenRegDeviceAllocator::reloadConfig() {
 void OpenRegDeviceAllocator::setContextRecorder(
     CachingDeviceAllocator::CreateContextFn recorder) {
   contextRecorder = recorder;
-}
-
-// --- addresses ----------------------------------------------------------------
-
-namespace {
-
-std::atomic<ptrdiff_t> kernelDistance{0}; // 0: not known yet
-
-bool mayBeOurs(const void* pointer) {
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
-  return address >= lowestAddress.load(std::memory_order_relaxed) &&
-      address < highestAddress.load(std::memory_order_relaxed);
-}
-
-ptrdiff_t findKernelDistance(const void* pointer) {
-  const OpenRegGuard guard(deviceOfPointer(pointer));
-  const void* found = orKernelPointer(pointer);
-  OPENREG_CHECK(found ? orSuccess : orPeekAtLastError());
-  const ptrdiff_t distance =
-      static_cast<const char*>(found) - static_cast<const char*>(pointer);
-  kernelDistance.store(distance, std::memory_order_relaxed);
-  return distance;
-}
-
-} // namespace
-
-void* kernelAddress(const void* pointer) {
-  if (!pointer) {
-    return nullptr;
-  }
-  ptrdiff_t distance = kernelDistance.load(std::memory_order_relaxed);
-  if (C10_UNLIKELY(distance == 0 || !mayBeOurs(pointer))) {
-    distance = findKernelDistance(pointer);
-  }
-  return const_cast<char*>(static_cast<const char*>(pointer)) + distance;
-}
-
-void* deviceAddress(const void* kernelPointer) {
-  return kernelPointer
-      ? const_cast<char*>(static_cast<const char*>(kernelPointer)) -
-          kernelDistance.load(std::memory_order_relaxed)
-      : nullptr;
 }
 
 OpenRegDeviceAllocator& getOpenRegDeviceAllocator() {

@@ -53,10 +53,4 @@ class OpenRegDeviceAllocator final : public DeviceAllocator {
 
 OpenRegDeviceAllocator& getOpenRegDeviceAllocator();
 
-/// Where kernels find the bytes of a device address, and the way back: the
-/// distance is the same for all device memory. nullptr stays nullptr; an address
-/// that is nowhere near the device's memory is an error.
-void* kernelAddress(const void* pointer);
-void* deviceAddress(const void* kernelPointer);
-
 } // namespace c10::openreg

@@ -1,6 +1,7 @@
 // Device memory behind c10's allocator interface.
 #include "support.h"
 
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 
 #include <c10/core/Allocator.h>

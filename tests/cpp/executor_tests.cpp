@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include "aten/native/Executor.h"
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 
 #include <ATen/ops/add.h>

@@ -28,9 +28,9 @@ from conftest import Gate
 CASES = {}
 
 
-def case(section, name, apart=False):
+def case(section, name, apart=False, environment=None):
     def put(function):
-        CASES[f"{section}/{name}"] = function, apart
+        CASES[f"{section}/{name}"] = function, apart, environment or {}
         return function
 
     return put
@@ -153,9 +153,14 @@ def in_child(function):
     return json.loads(text) if text else {"the case died": f"status {status}"}
 
 
-def observe_in_child(function, apart):
+def observe_in_child(function, apart, environment):
     if not apart:
-        return in_child(lambda: observe(function))
+
+        def run():
+            os.environ.update(environment)
+            return observe(function)
+
+        return in_child(run)
     return {
         label: in_child(lambda ask=ask: attempt(ask))
         for label, ask in function(Observer())

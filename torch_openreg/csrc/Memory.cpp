@@ -140,6 +140,15 @@ void addMemory(py::module_& module) {
             fraction, toExistingIndex(device));
       }));
   module.def(
+      "_failAllocation",
+      torch::wrap_pybind_function([](size_t n, int64_t device) {
+        return getOpenRegDeviceAllocator()
+            .pool(toExistingIndex(device))
+            .failAllocation(n);
+      }),
+      py::arg("n"),
+      py::arg("device"));
+  module.def(
       "_memGetInfo",
       torch::wrap_pybind_function(memGetInfo),
       py::arg("device"));

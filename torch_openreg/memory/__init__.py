@@ -10,6 +10,7 @@ program :func:`estimate` does it for a block of code.
 """
 
 from ._estimate import DeviceEstimate, Estimate, Tensor, estimate
+from ._failing import FailingAllocation, failing_allocation
 from ._page import page
 from ._phases import Peak
 from ._snapshot import CallSite, History, NotASnapshot, load
@@ -18,11 +19,13 @@ __all__ = [
     "CallSite",
     "DeviceEstimate",
     "Estimate",
+    "FailingAllocation",
     "History",
     "NotASnapshot",
     "Peak",
     "Tensor",
     "estimate",
+    "failing_allocation",
     "load",
     "page",
 ]

@@ -39,7 +39,8 @@ PAGE = """<!DOCTYPE html>
 body {{ font: 14px/1.4 system-ui, sans-serif; margin: 2em; max-width: 1150px; }}
 svg {{ width: 100%; height: auto; display: block; }}
 text {{ font-size: 11px; fill: #444; }}
-table {{ border-collapse: collapse; margin: 1em 0; }}
+table {{ border-collapse: collapse; margin: 1em 0; white-space: nowrap;
+  display: block; max-width: 100%; overflow-x: auto; }}
 td, th {{ padding: 2px 12px 2px 0; text-align: right; }}
 td:last-child, th:last-child {{ text-align: left; font-family: monospace; }}
 .key {{ display: inline-block; width: 12px; height: 12px; margin-right: 6px; }}

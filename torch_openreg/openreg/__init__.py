@@ -7,9 +7,10 @@ its first use.
 
 import torch
 
-from . import _lazy, memory, random, streams
+from . import _lazy, amp, memory, random, streams
 from . import meta as meta
 from . import _utils as _utils
+from . import _vmap as _vmap
 from ._device import (
     _DeviceGuard as _DeviceGuard,
     _exchange_device as _exchange_device,
@@ -95,6 +96,7 @@ __all__ = [
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
+    "amp",
     "caching_allocator_alloc",
     "caching_allocator_delete",
     "can_device_access_peer",

@@ -1,6 +1,7 @@
 #include "aten/native/Alias.h"
 
 #include "aten/native/Layouts.h"
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 
 #include <ATen/EmptyTensor.h>
@@ -260,8 +261,9 @@ void AliasFrame::moveToDevice(StorageImpl& storage) const {
   DataPtr memory = takeDeviceMemory(
       storage._mutable_data_ptr_no_checks(), stream_.device_index());
   if (!memory) {
-    // The device had no memory without waiting, or the kernel brought its own.
-    memory = allocator.allocate(storage.nbytes(), stream_);
+    // The device had no memory without waiting, or the kernel brought its own,
+    // or there is none: a ZeroTensor has a size only.
+    memory = allocator.allocate(storage.data() ? storage.nbytes() : 0, stream_);
     if (memory) {
       OPENREG_CHECK(orMemcpyAsync(
           memory.get(),

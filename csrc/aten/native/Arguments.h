@@ -59,6 +59,10 @@ const T& toCpu(AliasFrame& /*frame*/, const T& argument) {
 inline Tensor toCpu(AliasFrame& frame, const Tensor& tensor) {
   return frame.alias(tensor);
 }
+inline const Scalar& toCpu(AliasFrame& /*frame*/, const Scalar& number) {
+  keepNumbersOnHost();
+  return number;
+}
 inline std::optional<Tensor> toCpu(
     AliasFrame& frame,
     const std::optional<Tensor>& tensor) {

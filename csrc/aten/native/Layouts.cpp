@@ -3,6 +3,7 @@
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
+#include <ATen/ops/_nested_view_from_buffer_native.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
 
@@ -166,6 +167,15 @@ void finishLayout(
         source->values(),
         source->sizes());
   }
+}
+
+Tensor _nested_view_from_buffer(
+    const Tensor& buffer,
+    const Tensor& nested_size,
+    const Tensor& nested_strides,
+    const Tensor& offsets) {
+  return at::native::_nested_view_from_buffer(
+      buffer, nested_size.cpu(), nested_strides.cpu(), offsets.cpu());
 }
 
 } // namespace at::native::openreg

@@ -38,4 +38,12 @@ QuantizerPtr crossQuantizer(
     const QuantizerPtr& quantizer,
     const std::function<Tensor(const Tensor&)>& cross);
 
+/// A nested tensor over a buffer. Its sizes may be on the device: torch.load() puts
+/// all that it reads where `map_location` says.
+Tensor _nested_view_from_buffer(
+    const Tensor& buffer,
+    const Tensor& nested_size,
+    const Tensor& nested_strides,
+    const Tensor& offsets);
+
 } // namespace at::native::openreg

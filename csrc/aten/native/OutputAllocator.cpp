@@ -2,11 +2,14 @@
 
 #include "aten/native/Planned.h"
 
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace at::native::openreg {
 namespace {
@@ -101,7 +104,11 @@ OutputScope::~OutputScope() {
 }
 
 void keepNumbersOnHost() {
-  hostBytes = sizeof(c10::complex<double>);
+  hostBytes = std::max(hostBytes, sizeof(c10::complex<double>));
+}
+
+void keepTemporariesOnHost() {
+  hostBytes = std::numeric_limits<size_t>::max();
 }
 
 DataPtr takeDeviceMemory(DataPtr& memory, c10::DeviceIndex device) {

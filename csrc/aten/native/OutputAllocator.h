@@ -31,6 +31,10 @@ class [[nodiscard]] OutputScope {
 /// and the copy, a few bytes, is no output.
 void keepNumbersOnHost();
 
+/// To be called in a scope whose kernel has its outputs: what it makes besides is
+/// no output.
+void keepTemporariesOnHost();
+
 /// Turns memory that was allocated inside an OutputScope into memory of its
 /// device; an empty DataPtr if it was not, and then `memory` is unchanged.
 c10::DataPtr takeDeviceMemory(c10::DataPtr& memory, c10::DeviceIndex device);

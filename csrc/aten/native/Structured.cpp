@@ -66,8 +66,9 @@ void failDevice(
     const char* name,
     const OpenRegStream& stream,
     const c10::Error& error) {
-  if (dynamic_cast<const c10::NotImplementedError*>(&error)) {
-    throw; // called from the handler of `error`
+  if (dynamic_cast<const c10::NotImplementedError*>(&error) ||
+      dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
+    throw; // called from the handler of `error`, which is not about data
   }
   launch(
       name, stream, 0, [message = std::string(error.what_without_backtrace())] {

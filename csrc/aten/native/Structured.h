@@ -3,6 +3,7 @@
 #pragma once
 
 #include "aten/native/Held.h"
+#include "aten/native/LibraryWorkspaces.h"
 #include "aten/native/Typed.h"
 
 #include <ATen/TensorIterator.h>
@@ -130,6 +131,23 @@ void launchOperator(
       });
 }
 
+/// Runs `Op`, which writes to outputs that were made, after the stream's work.
+template <class Op, class... Args>
+void runOperatorHere(
+    const char* name,
+    const OpenRegStream& stream,
+    const Args&... args) {
+  auto held = std::make_tuple(hold(args)...);
+  runHere(name, stream, [&] {
+    keepTemporariesOnHost();
+    std::apply(
+        [](auto&... argument) {
+          Op::redispatch(kCpuKernel, pass(argument)...);
+        },
+        held);
+  });
+}
+
 /// How many bytes the tensors of a call have: what its work is estimated by.
 template <class... Args>
 size_t bytesOf(const Args&... args) {
@@ -141,7 +159,8 @@ size_t bytesOf(const Args&... args) {
   return bytes;
 }
 
-/// Breaks the device as a kernel that found bad data does.
+/// Breaks the device as a kernel that found bad data does. To be called where
+/// `error` is caught: if it is not about data, it goes on.
 void failDevice(
     const char* name,
     const OpenRegStream& stream,
@@ -214,6 +233,8 @@ struct Structured<Op, OutOp, Meta, count, R(Args...)> {
     const c10::Device device = deviceOf<Op>(args...);
     const OpenRegStream stream = c10::openreg::currentStreamOf(device);
     const size_t bytes = bytesOf(args...);
+    const char* name = Prepared<Op>::get().name;
+    keepWorkspacesFor<Op>(stream, args...);
     std::optional<R> result;
     const auto inferOutputs = [&] {
       MetaRun<Meta, Form::Functional, count> meta(device);
@@ -229,10 +250,20 @@ struct Structured<Op, OutOp, Meta, count, R(Args...)> {
               result = Typed<Op>::tryCall(stream, args...);
               return result.has_value();
             },
-            [&] { result = Typed<Op>::callHere(stream, args...); },
+            [&] {
+              if (inferOutputs()) {
+                withOutputs(*result, [&](const auto&... outputs) {
+                  runOperatorHere<OutOp>(name, stream, args..., outputs...);
+                });
+              } else {
+                result = Typed<Op>::callHere(stream, args...);
+              }
+            },
             inferOutputs)) {
       if (C10_LIKELY(inferOutputs())) {
-        launchOut(stream, bytes, args..., *result);
+        withOutputs(*result, [&](const auto&... outputs) {
+          launchOperator<OutOp>(name, stream, bytes, args..., outputs...);
+        });
       } else {
         result.emplace(Typed<Op>::call(args...));
       }
@@ -249,20 +280,12 @@ struct Structured<Op, OutOp, Meta, count, R(Args...)> {
     }
   }
 
-  static void launchOut(
-      const OpenRegStream& stream,
-      size_t bytes,
-      const std::remove_reference_t<Args>&... args,
-      const R& outputs) {
-    const char* name = Prepared<Op>::get().name;
+  template <class Use>
+  static void withOutputs(const R& outputs, Use use) {
     if constexpr (count == 1) {
-      launchOperator<OutOp>(name, stream, bytes, args..., outputs);
+      use(outputs);
     } else {
-      std::apply(
-          [&](const auto&... output) {
-            launchOperator<OutOp>(name, stream, bytes, args..., output...);
-          },
-          outputs);
+      std::apply(use, outputs);
     }
   }
 };
@@ -278,6 +301,7 @@ struct StructuredInPlace<Op, Meta, Tensor&(Tensor&, Args...)> {
     const c10::Device device = deviceOf<Op>(self, args...);
     const OpenRegStream stream = c10::openreg::currentStreamOf(device);
     const size_t bytes = bytesOf(self, args...);
+    keepWorkspacesFor<Op>(stream, self, args...);
     const auto checkArguments = [&] {
       MetaRun<Meta, Form::InPlace, 1> meta(device);
       meta.outputs[0] = self;
@@ -312,6 +336,7 @@ struct StructuredOut<Op, Meta, count, Result(Args...)> {
     const c10::Device device = deviceOf<Op>(args...);
     const OpenRegStream stream = c10::openreg::currentStreamOf(device);
     const size_t bytes = bytesOf(args...);
+    keepWorkspacesFor<Op>(stream, args...);
     const auto resizeOutputs = [&] {
       MetaRun<Meta, Form::Out, count> meta(device);
       runMeta(

@@ -36,16 +36,29 @@ constexpr orDeviceProp device(
   return properties;
 }
 
+// What PyTorch lets cuBLAS and cuBLASLt keep, by capability: seen on an H200, and
+// the documented default for the older ones.
+constexpr orDeviceProp nvidia(orDeviceProp properties) {
+  properties.productWorkspace =
+      properties.major >= 9 ? 32 * kMiB : 8 * kMiB + 128 * kKiB;
+  properties.biasWorkspace = kMiB;
+  return properties;
+}
+
 // Memory is what the vendor's runtime reports as total, which is a little less
 // than the number on the box.
 constexpr Profile kProfiles[] = {
     {"", device("OpenReg", 16 * kGiB, 1, 0, 16, 4 * kMiB)},
     {"a100",
-     device("NVIDIA A100-SXM4-80GB", 81153 * kMiB, 8, 0, 108, 40 * kMiB)},
+     nvidia(
+         device("NVIDIA A100-SXM4-80GB", 81153 * kMiB, 8, 0, 108, 40 * kMiB))},
     {"h100",
-     device("NVIDIA H100 80GB HBM3", 81090 * kMiB, 9, 0, 132, 50 * kMiB)},
-    {"h200", device("NVIDIA H200", 143156 * kMiB, 9, 0, 132, 60 * kMiB)},
-    {"l4", device("NVIDIA L4", 22563 * kMiB, 8, 9, 58, 48 * kMiB, 1536)},
+     nvidia(
+         device("NVIDIA H100 80GB HBM3", 81090 * kMiB, 9, 0, 132, 50 * kMiB))},
+    {"h200",
+     nvidia(device("NVIDIA H200", 143156 * kMiB, 9, 0, 132, 60 * kMiB))},
+    {"l4",
+     nvidia(device("NVIDIA L4", 22563 * kMiB, 8, 9, 58, 48 * kMiB, 1536))},
     {"mi300x",
      device(
          "AMD Instinct MI300X",
@@ -57,16 +70,17 @@ constexpr Profile kProfiles[] = {
          2048,
          64)},
     {"rtx4090",
-     device(
+     nvidia(device(
          "NVIDIA GeForce RTX 4090",
          24080 * kMiB,
          8,
          9,
          128,
          72 * kMiB,
-         1536)},
-    {"t4", device("Tesla T4", 14914 * kMiB, 7, 5, 40, 4 * kMiB, 1024)},
-    {"v100", device("Tesla V100-SXM2-16GB", 16151 * kMiB, 7, 0, 80, 6 * kMiB)},
+         1536))},
+    {"t4", nvidia(device("Tesla T4", 14914 * kMiB, 7, 5, 40, 4 * kMiB, 1024))},
+    {"v100",
+     nvidia(device("Tesla V100-SXM2-16GB", 16151 * kMiB, 7, 0, 80, 6 * kMiB))},
 };
 
 } // namespace

@@ -18,6 +18,11 @@ typedef struct orDeviceProp {
   int regsPerMultiprocessor;
   size_t sharedMemPerBlock;
   size_t l2CacheSize;
+  /* What the matrix library of the device posed as keeps allocated for each
+     thread and stream that used it, and for products with a bias besides; 0 for
+     a plain device. */
+  size_t productWorkspace;
+  size_t biasWorkspace;
 } orDeviceProp;
 
 /** Properties that can be asked for one by one. */

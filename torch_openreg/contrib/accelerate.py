@@ -1,0 +1,77 @@
+"""accelerate on openreg: what its lists of devices leave out."""
+
+import os
+from typing import Any
+
+import torch
+from accelerate import Accelerator as _Accelerator, PartialState
+from accelerate.state import AcceleratorState
+from accelerate.utils import get_max_memory
+
+__all__ = ["Accelerator", "max_memory", "use_fp16"]
+
+
+# docs:begin accelerate-accelerator
+class Accelerator(_Accelerator):
+    """accelerate's Accelerator with the device openreg.
+
+    Beside the device it brings fp16, which accelerate has for the devices of a list
+    only, and the devices' random numbers in `save_state` and `load_state`.
+    """
+
+    def __init__(self, *, mixed_precision: Any = None, **options: Any):
+        PartialState().device = torch.device("openreg")
+        shared = AcceleratorState._shared_state  # of all accelerators in a process
+        if mixed_precision is None:
+            mixed_precision = shared.get("_mixed_precision") or os.environ.get(
+                "ACCELERATE_MIXED_PRECISION"
+            )
+        if str(mixed_precision).lower() == "fp16":
+            had_fp16 = shared.get("_mixed_precision") == "fp16"
+            if had_fp16:
+                shared["_mixed_precision"] = "bf16"
+            try:
+                super().__init__(mixed_precision="bf16", **options)
+            finally:
+                if had_fp16:
+                    shared["_mixed_precision"] = "fp16"
+            use_fp16(self)
+        else:
+            super().__init__(mixed_precision=mixed_precision, **options)
+        self.register_save_state_pre_hook(self._save_random_states)
+        self.register_load_state_pre_hook(self._load_random_states)
+
+    # docs:end accelerate-accelerator
+
+    def _random_states_file(self, folder: str) -> str:
+        name = f"openreg_random_states_{self.process_index}.pkl"
+        return os.path.join(folder, name)
+
+    def _save_random_states(self, models: Any, weights: Any, folder: str) -> None:
+        states = torch.openreg.get_rng_state_all()
+        torch.save(states, self._random_states_file(folder))
+
+    def _load_random_states(self, models: Any, folder: str) -> None:
+        file = self._random_states_file(folder)
+        if os.path.isfile(file):  # else the state was saved on another device
+            torch.openreg.set_rng_state_all(torch.load(file))
+
+
+def use_fp16(accelerator: _Accelerator) -> None:
+    """Turn an accelerator that was made for bf16 into one for fp16.
+
+    The two differ in the dtype and the scaler; accelerate refuses to make the second
+    for a device that is not in its list.
+    """
+    accelerator.state._mixed_precision = "fp16"
+    handler = accelerator.scaler_handler
+    options = handler.to_kwargs() if handler is not None else {}
+    accelerator.scaler = torch.amp.GradScaler("openreg", **options)
+
+
+def max_memory() -> dict[int | str, int]:
+    """The free bytes of each openreg device and of the host, for the arguments
+    `max_memory` of accelerate and transformers, which would find the host alone."""
+    devices = range(torch.openreg.device_count())
+    free = {index: torch.openreg.mem_get_info(index)[0] for index in devices}
+    return {**free, "cpu": get_max_memory()["cpu"]}
