@@ -9,8 +9,8 @@ project = "torch_openreg"
 author = "the torch_openreg authors"
 copyright = author
 
-# docs/_ext/operators_table.py makes the table of operators.
-extensions = ["myst_parser", "operators_table"]
+# docs/_ext makes tables and the reference from the code and from torch.
+extensions = ["myst_parser", "operators_table", "reference", "torch_tables"]
 exclude_patterns = ["_build", "_ext", "requirements.txt"]
 
 # `# Title` and `## Section` can be linked to as page.md#section.
@@ -19,6 +19,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = project
 html_static_path = ["_static"]
+html_css_files = ["guide.css"]
 
 # Code is C++ where a block does not say otherwise.
 highlight_language = "cpp"

@@ -1,5 +1,6 @@
 """Every example runs to its end, and the first one notices a wrong number."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,23 @@ def test_example_succeeds_without_a_terminal(example):
     result = run(example, *SHORT.get(example.name, []))
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stderr == ""
+
+
+def test_the_recipe_for_ci_passes_under_every_schedule():
+    folder = EXAMPLES[0].parent / "testing"
+    result = subprocess.run(
+        ["bash", "ci.sh", "-p", "no:cacheprovider", "test_model.py"],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("s.") == 3  # the CPU has nothing to overlap
 
 
 def test_quickstart_fails_when_the_losses_differ():

@@ -5,7 +5,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const input = document.createElement("input");
     const told = document.createElement("output");
     input.type = "search";
-    input.placeholder = "conv waits";
+    input.placeholder = "words a row must have";
     input.setAttribute("aria-label", "words that a row must have");
     const show = () => {
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);

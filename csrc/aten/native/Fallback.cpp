@@ -14,6 +14,9 @@ namespace {
 
 enum class Policy { Allow, Warn, Error };
 
+// OPENREG_FALLBACK: what becomes of operators that make the host wait: `allow`, `warn`
+// once each, or `error`; see [operators](operators.md#who-registers-what). Default:
+// `allow`.
 Policy readPolicy() {
   const auto value = c10::utils::get_env("OPENREG_FALLBACK");
   if (!value || *value == "allow") {

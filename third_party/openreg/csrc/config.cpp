@@ -118,6 +118,7 @@ std::optional<size_t> parseBytes(std::string_view text) {
   return pages ? std::optional(pages * os::pageSize()) : std::nullopt;
 }
 
+// OPENREG_DEVICE_COUNT: number of devices. Default: 2.
 int readDeviceCount() {
   const Variable variable("OPENREG_DEVICE_COUNT");
   if (!variable) {
@@ -131,6 +132,9 @@ int readDeviceCount() {
   return *count;
 }
 
+// OPENREG_DEVICE_PROFILE: the device to pose as: its name, memory and figures;
+// names are in `third_party/openreg/csrc/profile.cpp`. Default: a plain device with
+// 16 GiB.
 const orDeviceProp& readProfile() {
   const Variable variable("OPENREG_DEVICE_PROFILE");
   const orDeviceProp* profile =
@@ -141,6 +145,8 @@ const orDeviceProp& readProfile() {
   return *profile;
 }
 
+// OPENREG_DEVICE_MEMORY: capacity, such as `512MiB`, `2.5GiB` or plain bytes; one
+// for all, or a list with one for each device of the count. Default: the profile's.
 std::vector<size_t> readMemory(size_t devices, size_t otherwise) {
   const Variable variable("OPENREG_DEVICE_MEMORY");
   if (!variable) {
@@ -167,7 +173,9 @@ std::vector<size_t> readMemory(size_t devices, size_t otherwise) {
   return sizes;
 }
 
-// As CUDA does it: an index that does not exist ends the list.
+// OPENREG_VISIBLE_DEVICES: which of the devices are seen, in what order, such as
+// `1,0`; an index that does not exist ends the list, as with CUDA; empty hides all.
+// Default: all.
 std::vector<int> readVisibleDevices(int count) {
   std::vector<int> visible;
   const Variable variable("OPENREG_VISIBLE_DEVICES");
@@ -214,6 +222,7 @@ std::vector<orDeviceProp> readDevices() {
   return devices;
 }
 
+// OPENREG_SEED: seed of the adversarial policy, 64 bits. Default: 0.
 uint64_t readSeed() {
   const Variable variable("OPENREG_SEED");
   if (!variable) {
@@ -226,6 +235,8 @@ uint64_t readSeed() {
   return *seed;
 }
 
+// OPENREG_WAIT_TIMEOUT: seconds after which a wait of the host fails; `0` waits for
+// ever. Default: `0`.
 std::chrono::nanoseconds readWaitTimeout() {
   const Variable variable("OPENREG_WAIT_TIMEOUT");
   if (!variable) {
@@ -244,6 +255,8 @@ std::chrono::nanoseconds readWaitTimeout() {
 
 std::string Config::read() try {
   devices = readDevices();
+  // OPENREG_SCHEDULE: `auto`, `async` or `adversarial`, see
+  // [three policies](runtime.md#policies). Default: `auto`.
   schedule = Variable("OPENREG_SCHEDULE")
                  .oneOf<Schedule>(
                      {{"auto", Schedule::Auto},
@@ -251,8 +264,12 @@ std::string Config::read() try {
                       {"adversarial", Schedule::Adversarial}},
                      Schedule::Auto);
   seed = readSeed();
+  // OPENREG_LAUNCH_BLOCKING: `1`: each launch, copy and set waits for its work.
+  // Default: `0`.
   launchBlocking = Variable("OPENREG_LAUNCH_BLOCKING")
                        .oneOf<bool>({{"0", false}, {"1", true}}, false);
+  // OPENREG_DEVICE_ASSERT: `sticky`: failed work breaks the device until it is
+  // reset; `raise`: it is told once. Default: `sticky`.
   stickyErrors = Variable("OPENREG_DEVICE_ASSERT")
                      .oneOf<bool>({{"sticky", true}, {"raise", false}}, true);
   waitTimeout = readWaitTimeout();

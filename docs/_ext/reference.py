@@ -1,0 +1,245 @@
+"""Directives that make the reference from the code.
+
+    ```{c-api} event.h
+    ```
+    ```{python-api} streams
+    ```
+    ```{environment-variables}
+    ```
+
+The parsers are plain functions, which tests/test_docs_reference.py uses as well.
+"""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+INCLUDE = ROOT / "third_party" / "openreg" / "include"
+TEMPLATES = INCLUDE / "openreg.inl"
+# Where the environment is read, each with the pattern of the place that does it.
+READERS = {
+    ROOT / "third_party/openreg/csrc/config.cpp": r'Variable(?: \w+)?\("(OPENREG_\w+)"',
+    ROOT / "csrc/aten/native/Fallback.cpp": r'get_env\("(OPENREG_\w+)"',
+}
+
+
+class Function(NamedTuple):
+    name: str
+    declaration: str
+    comment: str  # without asterisks, slashes and the twin
+
+    twin: str | None
+
+
+def headers():
+    return [*sorted((INCLUDE / "openreg").glob("*.h")), TEMPLATES]
+
+
+def strip_comment(text):
+    """A doc comment as plain lines, without its asterisks and slashes."""
+    lines = (
+        re.sub(r"^\s*(/\*\*|\*/|\*|///)\s?", "", line) for line in text.split("\n")
+    )
+    return "\n".join(lines).removesuffix("*/").strip()
+
+
+def make_function(comment, declaration):
+    (name,) = re.findall(r"\b(or[A-Z]\w+)\s*\(", declaration)[:1]
+    text = strip_comment(comment)
+    twin = re.search(r"CUDA twin:\s((?:(?!CUDA twin:)[^.]|\.(?!\s|$))+)\.\s*$", text)
+    declaration = re.sub(r"^\s*OPENREG_EXPORT\s+", "", declaration)
+    return Function(
+        name,
+        declaration.strip() + ";",
+        text[: twin.start()].strip() if twin else text,
+        " ".join(twin[1].split()) if twin else None,
+    )
+
+
+def functions(header):
+    """The functions of a header, or the templates of openreg.inl."""
+    text = header.read_text()
+    if header == TEMPLATES:
+        found = re.findall(
+            r"((?:^///.*\n)+)^(template <[^>]*>\norError_t or\w+\([^{]*\))", text, re.M
+        )
+    else:
+        text = re.sub(r"^#define(?:.*\\\n)*.*\n", "", text, flags=re.M)
+        # A doc comment belongs to a function if nothing stands between them.
+        found = re.findall(
+            r"(?:(/\*\*(?:(?!\*/).)*\*/)\s*)?(OPENREG_EXPORT\b[^;{]*?\bor\w+\s*\([^;]*\))",
+            text,
+            re.S,
+        )
+    return [make_function(*parts) for parts in found]
+
+
+def contract():
+    """What holds for every function, from the top of openreg.h."""
+    comment = re.search(r"/\*\*.*?\*/", (INCLUDE / "openreg.h").read_text(), re.S)[0]
+    text = strip_comment(comment).partition("What holds for every function:\n")[2]
+    codes = re.sub(r"^  (or\w+) +", r"  - `\1`: ", text, flags=re.M)
+    # What goes on after the codes belongs to the point above them.
+    return re.sub(r"^  and, where", "\n  And, where", codes, flags=re.M)
+
+
+def code_span(text):
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def c_markdown(function):
+    """A function as Markdown: declaration, sentences, arguments, returns."""
+    head, *rest = re.split(r"^(?=@)", function.comment, flags=re.M)
+    lines = ["```c", function.declaration, "```", "", escape(head)]
+    after = ""
+    rows = {"param": [], "return": []}
+    for part in rest:
+        # What follows a blank line is no longer about the argument.
+        part, _, tail = part.partition("\n\n")
+        after += tail and tail + "\n\n"
+        tag, text = part.split(maxsplit=1)
+        text = " ".join(text.split())
+        if tag.startswith("@param"):
+            name, text = text.split(maxsplit=1)
+            rows["param"].append(f"| `{name}` | {escape(text)} |")
+        else:
+            code = re.match(r"(or\w+|the device's error)\s+", text)
+            told = escape(text[code.end() :]) if code else escape(text)
+            name = f"`{code[1]}`" if code and code[1][:2] == "or" else code and code[1]
+            rows["return"].append(f"| {name or 'the value'} | {told} |")
+    for head, kind in (("argument", "param"), ("returns", "return")):
+        if rows[kind]:
+            lines += ["", f"| {head} | |", "| --- | --- |", *rows[kind], ""]
+    twin = code_span(function.twin) if function.twin not in (None, "none") else "none"
+    lines += ["", escape(after), "", f"CUDA twin: {twin}."]
+    return "\n".join(lines)
+
+
+def escape(text):
+    return re.sub(r"(?<!`)<(?!`)", r"\\<", text).replace("|", r"\|")
+
+
+class Variable(NamedTuple):
+    name: str
+    file: Path
+    meaning: str
+    default: str
+
+
+def variables():
+    """What the code reads, with the comment that says what it means:
+
+    // OPENREG_X: its meaning. Default: something.
+    """
+    found = []
+    for file, pattern in READERS.items():
+        text = file.read_text()
+        for name in re.findall(pattern, text):
+            comment = re.search(rf"^ *// {name}: (.*\n(?: *// .*\n)*)", text, re.M)
+            words = " ".join(re.sub(r"^ *//", "", comment[1], flags=re.M).split())
+            meaning, default = re.fullmatch(r"(.*)\. Default: (.*)\.", words).groups()
+            found.append(Variable(name, file, meaning, default))
+    return found
+
+
+def signature(thing):
+    try:
+        return str(inspect.signature(thing))
+    except (TypeError, ValueError):
+        return ""
+
+
+def docstring(thing):
+    """The docstring as Markdown: `Args:` becomes a list."""
+    lines = []
+    for line in (inspect.getdoc(thing) or "").splitlines():
+        line = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", line)
+        argument = re.match(r"    (\w+): (.*)", line)
+        if re.fullmatch(r"(Args|Returns|Raises|Yields):", line):
+            lines += ["", f"*{line}*", ""]
+        elif argument:
+            lines.append(f"- `{argument[1]}`: {argument[2]}")
+        else:
+            lines.append(line.strip() if line.startswith("    ") else line)
+    return "\n".join(lines)
+
+
+def python_markdown(module, name):
+    thing = getattr(module, name)
+    if inspect.ismodule(thing):
+        return f"**`{name}`**\n\n{docstring(thing)}\n"
+    if not callable(thing):
+        return f"**`{name}`**\n"
+    own = inspect.isclass(thing) and not thing.__module__.startswith("torch_openreg")
+    lines = [f"**`{name}{'' if own else signature(thing)}`**", ""]
+    if own:
+        return "\n".join([*lines, f"Is `torch.{thing.__name__}`.", ""])
+    lines += [docstring(thing), ""]
+    if inspect.isclass(thing):
+        lines += ["*Attributes:*", ""]
+        for method, value in vars(thing).items():
+            value = value.fget if isinstance(value, property) else value
+            value = getattr(value, "__func__", value)
+            if method[0] != "_" and inspect.getdoc(value):
+                first = docstring(value).split("\n\n")[0]
+                lines.append(f"- `{method}`: {' '.join(first.split())}")
+    return "\n".join(lines)
+
+
+class CApi(SphinxDirective):
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        name = self.arguments[0]
+        if name == "openreg.h":
+            return self.parse_text_to_nodes(contract())
+        (header,) = (path for path in headers() if path.name == name)
+        self.env.note_dependency(str(header))
+        made = []
+        for function in functions(header):
+            entry = nodes.section(ids=[function.name], classes=["c-function"])
+            entry += nodes.title(text=function.name)
+            entry += self.parse_text_to_nodes(c_markdown(function))
+            self.state.document.note_explicit_target(entry)
+            made.append(entry)
+        return made
+
+
+class PythonApi(SphinxDirective):
+    required_arguments = 1
+    option_spec = {"without": directives.unchanged}
+
+    def run(self) -> list[nodes.Node]:
+        module = importlib.import_module(self.arguments[0])
+        self.env.note_dependency(module.__file__)
+        other = self.options.get("without")
+        left_out = importlib.import_module(other).__all__ if other else ()
+        names = [name for name in module.__all__ if name not in left_out]
+        listed = (python_markdown(module, name) for name in names)
+        return self.parse_text_to_nodes("\n\n".join(listed))
+
+
+class EnvironmentVariables(SphinxDirective):
+    def run(self) -> list[nodes.Node]:
+        rows = ["| variable | meaning | default |", "| --- | --- | --- |"]
+        for variable in variables():
+            self.env.note_dependency(str(variable.file))
+            rows.append(
+                f"| `{variable.name}` | {variable.meaning} | {variable.default} |"
+            )
+        return self.parse_text_to_nodes("\n".join(rows))
+
+
+def setup(app: Sphinx) -> dict[str, object]:
+    app.add_directive("c-api", CApi)
+    app.add_directive("python-api", PythonApi)
+    app.add_directive("environment-variables", EnvironmentVariables)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

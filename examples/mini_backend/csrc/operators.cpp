@@ -1,0 +1,157 @@
+// The operators without which there is no tensor, a kernel, and a way to the CPU
+// for all others.
+#include "driver.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/CPUFallback.h>
+#include <ATen/native/Resize.h>
+#include <torch/library.h>
+
+namespace mini {
+using namespace at;
+
+Tensor empty_strided(
+    IntArrayRef size,
+    IntArrayRef stride,
+    std::optional<ScalarType> dtype,
+    std::optional<Layout> /*layout*/,
+    std::optional<Device> device,
+    std::optional<bool> /*pin_memory*/) {
+  const OptionalDeviceGuard guard(device);
+  const c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
+  auto* memory = GetAllocator(kPrivateUse1);
+  return at::detail::empty_strided_generic(
+      size, stride, memory, keys, dtype_or_default(dtype));
+}
+
+Tensor empty(
+    IntArrayRef size,
+    std::optional<ScalarType> dtype,
+    std::optional<Layout> /*layout*/,
+    std::optional<Device> device,
+    std::optional<bool> /*pin_memory*/,
+    std::optional<MemoryFormat> format) {
+  const Tensor like = at::empty(size, at::device(kMeta), format);
+  return mini::empty_strided(size, like.strides(), dtype, {}, device, {});
+}
+
+Tensor& set_offset(
+    Tensor& self,
+    Storage storage,
+    int64_t offset,
+    IntArrayRef size,
+    IntArrayRef stride) {
+  self.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
+  self.unsafeGetTensorImpl()->set_storage_offset(offset);
+  self.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
+  const size_t bytes =
+      at::detail::computeStorageNbytes(size, stride, self.itemsize(), offset);
+  if (self.numel() > 0 && bytes > self.storage().nbytes()) {
+    native::resize_bytes_nocuda(self.storage(), bytes);
+  }
+  return self;
+}
+
+Tensor& set_storage(Tensor& self, Storage storage) {
+  const auto size = static_cast<int64_t>(storage.nbytes() / self.itemsize());
+  return set_offset(self, storage, 0, {size}, {1});
+}
+
+// The bytes from the first element to the last, on the host.
+Tensor toHost(const Tensor& self) {
+  if (self.is_cpu()) {
+    return self;
+  }
+  Tensor host = at::empty_strided(
+      self.sizes(), self.strides(), self.options().device(kCPU));
+  miniMemcpy(host.data_ptr(), self.data_ptr(), host.storage().nbytes());
+  host._set_conj(self.is_conj());
+  host._set_neg(self.is_neg());
+  return host;
+}
+
+// The driver moves bytes; the host arranges strides, dtypes and lazy conjugation.
+// What lies between the elements of `to` comes back unchanged.
+Tensor _copy_from(const Tensor& from, const Tensor& to, bool /*non_blocking*/) {
+  Tensor host = toHost(to);
+  host.copy_(toHost(from));
+  if (!to.is_cpu()) {
+    miniMemcpy(to.data_ptr(), host.data_ptr(), host.storage().nbytes());
+  }
+  return to;
+}
+
+Tensor _copy_from_and_resize(const Tensor& from, const Tensor& to) {
+  if (to.sizes() != from.sizes()) {
+    Tensor same = to;
+    set_offset(
+        same, to.storage(), to.storage_offset(), from.sizes(), from.strides());
+  }
+  return mini::_copy_from(from, to, false);
+}
+
+// A kernel of the device.
+Tensor relu(const Tensor& self) {
+  TORCH_CHECK(self.dtype() == kFloat, "relu is for floats, not ", self.dtype());
+  const Tensor in = self.contiguous();
+  Tensor out = at::empty_like(in);
+  const auto* x = static_cast<float*>(miniKernelAddress(in.const_data_ptr()));
+  auto* y = static_cast<float*>(miniKernelAddress(out.mutable_data_ptr()));
+  std::transform(x, x + in.numel(), y, [](float v) { return v > 0 ? v : 0; });
+  return out;
+}
+
+// Copies the arguments to the host, runs the CPU's kernel, copies results back. CPU
+// kernels insist on a generator of the CPU, so one is lent the state of ours.
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Generator ours, lent;
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    IValue& value = (*stack)[stack->size() - arguments.size() + i];
+    if (arguments[i].type()->str() == "Generator?") {
+      ours = value.isNone() ? globalContext().defaultGenerator(kPrivateUse1)
+                            : value.toGenerator();
+      lent = at::detail::createCPUGenerator();
+      lent.set_state(ours.get_state());
+      value = lent;
+    }
+  }
+  native::cpu_fallback(op, stack, /*error_on_views=*/true);
+  if (lent.defined()) {
+    ours.set_state(lent.get_state());
+  }
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_copy_from", mini::_copy_from);
+  m.impl("_copy_from_and_resize", mini::_copy_from_and_resize);
+  m.impl("as_strided", native::as_strided_tensorimpl);
+  m.impl("empty.memory_format", mini::empty);
+  m.impl("empty_strided", mini::empty_strided);
+  m.impl("relu", mini::relu);
+  m.impl("set_.source_Storage", mini::set_storage);
+  m.impl("set_.source_Storage_storage_offset", mini::set_offset);
+  m.impl("unfold", native::unfold);
+  m.impl("view", [](const Tensor& self, IntArrayRef size) {
+    return native::view(self, size);
+  });
+  m.impl("view_as_complex", native::view_as_complex);
+  m.impl("view_as_real", native::view_as_real);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+// A copy resolves lazy conjugation itself; the generic kernels of these keys would
+// copy first, and so on without end.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
+} // namespace mini

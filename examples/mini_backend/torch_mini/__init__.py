@@ -1,0 +1,33 @@
+"""The device "mini": `import torch_mini`, or `import torch` once it is installed."""
+
+import atexit
+import sys
+from pathlib import Path
+
+import torch
+
+torch.ops.load_library(Path(__file__).with_name("_C.so"))
+torch.utils.rename_privateuse1_backend("mini")
+
+# What torch.manual_seed, torch.load and torch.accelerator ask of torch.mini.
+device_count = torch._C._accelerator_hooks_device_count
+current_device = torch.accelerator.current_device_index
+manual_seed_all = torch.ops.mini.manual_seed_all
+_is_in_bad_fork = bool  # False: there are no threads that a fork could lose
+
+
+def is_available():
+    return device_count() > 0
+
+
+def device(device):
+    return torch.accelerator.device_index(torch.device(device).index)
+
+
+def _autoload():
+    """The entry point; importing this module has done the work."""
+
+
+torch._register_device_module("mini", sys.modules[__name__])
+atexit.register(torch.ops.mini.settle_autograd)
+torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)

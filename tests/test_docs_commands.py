@@ -1,0 +1,259 @@
+"""What the docs tell to type does what they show; what they link to and name is there.
+
+A `console` block is run, in a folder with the files that the page shows under a
+caption, and its output compared, where `...` stands for anything.
+"""
+
+import doctest
+import functools
+import importlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_docs import DOCS, OPENREG, ROOT, name_of, pages, quotations
+
+PACKAGE = ROOT / "torch_openreg"
+
+
+def blocks(page, language):
+    pattern = rf"^```{language}\n(.*?)^```$"
+    return re.findall(pattern, page.read_text(), re.M | re.S)
+
+
+# --- consoles -------------------------------------------------------------------
+
+
+def commands(text):
+    """(command, output) of each `$` line of a console block."""
+    return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.M)
+
+
+def shown_files(page):
+    """Name -> text of the files that a page shows under a caption."""
+    pattern = r"^```\{code-block\} python\n:caption: ([\w.]+)\n\n(.*?)^```$"
+    return dict(re.findall(pattern, page.read_text(), re.M | re.S))
+
+
+def consoles():
+    return {name_of(page): page for page in pages() if blocks(page, "console")}
+
+
+def build_example(folder):
+    """docs/runtime.md removes a line from libopenreg's example, and so does this."""
+    text = (OPENREG / "example" / "example.cpp").read_text()
+    (page,) = re.findall(
+        r'start-at: "(orMemcpyAsync\(x.*?)"\n.*?emphasize-lines: (\d+)\n',
+        (DOCS / "runtime.md").read_text(),
+        re.S,
+    )
+    lines = text.splitlines()
+    (start,) = (i for i, line in enumerate(lines) if page[0] in line)
+    del lines[start + int(page[1]) - 1]
+    (folder / "example.cpp").write_text("\n".join(lines))
+    library = PACKAGE / "lib"
+    subprocess.run(
+        ["g++", "-std=c++17", f"-I{OPENREG / 'include'}", "example.cpp"]
+        + [f"-L{library}", "-lopenreg", f"-Wl,-rpath,{library}"]
+        + ["-o", "openreg_example"],
+        cwd=folder,
+        check=True,
+    )
+
+
+def run_console(command, folder):
+    binaries = Path(sys.executable).parent
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+
+
+@pytest.mark.parametrize("page", consoles())
+def test_commands_print_what_the_page_shows(page, tmp_path):
+    for name, text in shown_files(consoles()[page]).items():
+        (tmp_path / name).write_text(text)
+    checker = doctest.OutputChecker()
+    for block in blocks(consoles()[page], "console"):
+        if "./openreg_example" in block:
+            build_example(tmp_path)
+        for command, output in commands(block):
+            result = run_console(command, tmp_path)
+            if not output:
+                assert result.returncode == 0, result.stderr
+                continue
+            printed = result.stdout.strip() + "\n"
+            assert checker.check_output(output, printed, doctest.ELLIPSIS), (
+                f"{command} printed:\n{printed}{result.stderr}"
+            )
+
+
+def test_a_shown_session_that_is_not_run_says_why():
+    """A `$` in a block of plain text: what is timing, or another test's matter."""
+    found = {
+        command
+        for page in pages()
+        for block in blocks(page, "text")
+        for command, _ in commands(block)
+    }
+    assert found == {
+        # Prints one thing or another; the page is about that.
+        "OPENREG_SCHEDULE=auto ./openreg_example",
+        # tests/test_mini_backend.py does it in another folder.
+        "export TORCH_DEVICE_BACKEND_AUTOLOAD=0",
+        "python setup.py -q build_ext --inplace",
+        "python train.py",
+    }
+
+
+# --- what a reader types in a shell ---------------------------------------------
+
+
+def shell_lines():
+    return [
+        (name_of(page), line.split("#")[0].strip())
+        for page in pages()
+        for block in blocks(page, "sh")
+        for line in block.splitlines()
+    ]
+
+
+def make_targets():
+    return set(re.findall(r"^([a-z-]+)(?= |:)", (ROOT / "Makefile").read_text(), re.M))
+
+
+@pytest.mark.parametrize(("page", "line"), shell_lines())
+def test_shell_commands_name_what_exists(page, line):
+    """These take minutes, and CI runs them; their targets, presets and paths exist."""
+    presets = json.loads((OPENREG / "CMakePresets.json").read_text())
+    known = {preset["name"] for preset in presets["configurePresets"]}
+    for command in line.split("&&"):
+        program, *arguments = shlex.split(command)
+        if program == "make":
+            assert arguments[0] in make_targets()
+        elif "--preset" in arguments:
+            assert arguments[arguments.index("--preset") + 1] in known
+        elif program == "cd":
+            assert (ROOT / arguments[0]).is_dir()
+        else:
+            assert program in ("pip", "cmake", ".venv/bin/python")
+        for path in (word for word in arguments if word.startswith("tests/")):
+            assert (ROOT / path).exists()
+
+
+def test_every_python_block_is_run_somewhere():
+    """Sessions and captioned files are; only the readme has a program without."""
+    found = [name_of(page) for page in pages() if blocks(page, "python")]
+    assert found == ["README.md"]
+
+
+def test_the_program_of_the_readme_runs(run_python):
+    (program,) = blocks(ROOT / "README.md", "python")
+    loss, allocated = run_python(program).split()
+    assert float(loss) < 8 and int(allocated) > 0
+
+
+# --- links ----------------------------------------------------------------------
+
+
+@functools.cache
+def anchors(page):
+    """The anchors of a page, as MyST makes them of its headings."""
+    headings = re.findall(r"^#{1,3} (.+)$", page.read_text(), re.M)
+    plain = (re.sub(r"[`*]", "", heading).lower() for heading in headings)
+    targets = re.findall(r"^\(([\w-]+)\)=$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", text).replace(" ", "-") for text in plain} | {
+        *targets
+    }
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text())
+    inside = [link for link in links if not link[0].startswith("http")]
+    for file, anchor in inside:
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), file
+        assert not anchor or anchor in anchors(target), f"{file}#{anchor}"
+
+
+# --- names ----------------------------------------------------------------------
+
+
+def all_quotations():
+    return {text for page in pages() for text in quotations(page)}
+
+
+def resolve(name):
+    """The object a dotted name stands for; raises if there is none."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            thing = importlib.import_module(".".join(parts[:end]))
+        except ImportError:
+            continue
+        return functools.reduce(getattr, parts[end:], thing)
+    raise ImportError(name)
+
+
+# Python's names that come with something the test has not: another device, a graph.
+ELSEWHERE = {"torch.backends"}  # a group of entry points
+
+
+def python_names():
+    names = (text.split("(")[0] for text in all_quotations())
+    pattern = r"(torch|torch_openreg)(\.\w+)+"
+    return sorted({n for n in names if re.fullmatch(pattern, n)} - ELSEWHERE)
+
+
+def test_python_names_exist():
+    missing = []
+    for name in python_names():
+        try:
+            resolve(name)
+        except (ImportError, AttributeError):
+            missing.append(name)
+    assert missing == []
+    assert len(python_names()) > 30
+
+
+def test_cpp_names_exist():
+    import torch
+
+    include = Path(torch.__file__).parent / "include"
+    headers = [*include.glob("ATen/*.h"), *include.glob("ATen/[acdn]*/**/*.h")]
+    sources = [
+        *headers,
+        *include.glob("c10/**/*.h"),
+        include / "torch" / "library.h",
+        *(ROOT / "csrc").rglob("*.*"),
+        *OPENREG.glob("csrc/*"),
+    ]
+    text = "".join(path.read_text(errors="ignore") for path in sources)
+    names = {t for t in all_quotations() if re.fullmatch(r"(at|c10|torch)(::\w+)+", t)}
+    last = {name: name.split("::")[-1] for name in names}
+    assert [n for n, word in last.items() if not re.search(rf"\b{word}\b", text)] == []
+    assert names
+
+
+def test_environment_variables_exist():
+    pattern = r"\b(?:OPENREG|TORCH|PYTORCH)_[A-Z_]+\b"
+    named = {name for page in pages() for name in re.findall(pattern, page.read_text())}
+    ours = {name for name in named if name.startswith("OPENREG")}
+    code = "".join(
+        path.read_text()
+        for folder in (ROOT / "csrc", OPENREG, PACKAGE / "openreg", PACKAGE / "memory")
+        for path in folder.rglob("*.*")
+        if path.suffix in (".cpp", ".h", ".py", ".inl") and "build" not in path.parts
+    )
+    assert {name for name in ours if name not in code and name != "OPENREG_"} == set()
+    assert len(ours) > 8
