@@ -4,6 +4,7 @@
 #include "runtime/OpenRegAllocatorConfig.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegIpc.h"
 
 #include <algorithm>
 #include <array>
@@ -221,6 +222,10 @@ DataPtr OpenRegDeviceAllocator::allocate(
   BlockPool& pool = memoryOf(device).pool;
   void* pointer = pool.allocate(
       nbytes, stream.stream(), contextFor(pool, PoolRecord::State));
+  if (C10_UNLIKELY(!pointer) && collectSent()) {
+    pointer = pool.allocate(
+        nbytes, stream.stream(), contextFor(pool, PoolRecord::State));
+  }
   if (C10_UNLIKELY(!pointer)) {
     throwOutOfMemory(pool, nbytes, device, getMemoryInfo(device));
   }
@@ -295,9 +300,12 @@ void OpenRegDeviceAllocator::recordStream(const DataPtr& data, Stream stream) {
       data.device().type() == DeviceType::PrivateUse1,
       "expected memory of an openreg device, but got memory of ",
       data.device());
+  const OpenRegStream used(stream);
   // Memory that came from elsewhere is not the pool's to reuse.
-  memoryOf(data.device().index())
-      .pool.recordStream(data.get_context(), OpenRegStream(stream).stream());
+  if (!recordReceived(data, used)) {
+    memoryOf(data.device().index())
+        .pool.recordStream(data.get(), used.stream());
+  }
 }
 
 CachingDeviceAllocator::DeviceStats OpenRegDeviceAllocator::getDeviceStats(

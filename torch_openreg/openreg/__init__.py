@@ -8,6 +8,8 @@ its first use.
 import torch
 
 from . import _lazy, amp, memory, random, streams
+from . import _dlpack as _dlpack
+from . import _sharing as _sharing
 from . import meta as meta
 from . import _utils as _utils
 from . import _attention as _attention
@@ -35,6 +37,7 @@ from ._lazy import (
     is_available,
     is_initialized,
 )
+from ._sharing import ipc_collect
 from .fallback import fallback_report, reset_fallback_report
 from .memory import (
     MemPool,
@@ -121,6 +124,7 @@ __all__ = [
     "host_memory_stats_as_nested_dict",
     "init",
     "initial_seed",
+    "ipc_collect",
     "is_available",
     "is_bf16_supported",
     "is_initialized",

@@ -104,25 +104,45 @@ class Event(torch.Event):
     Args:
         enable_timing: whether :meth:`elapsed_time` shall work
         blocking: accepted as by torch.cuda; waiting here never burns a core
-        interprocess: not supported yet
+        interprocess: whether other processes can open it; then it has no timing
         external: not supported yet
     """
 
     def __new__(
         cls, enable_timing=False, blocking=False, interprocess=False, external=False
     ):
-        if interprocess:
-            raise NotImplementedError(
-                "openreg events cannot be shared between processes yet: use "
-                "interprocess=False"
-            )
         if external:
             raise NotImplementedError(
                 "openreg events cannot be external to a graph yet: use external=False"
             )
-        return super().__new__(
+        event = super().__new__(
             cls, "openreg", enable_timing=enable_timing, blocking=blocking
         )
+        event._interprocess = interprocess
+        event._timed = enable_timing
+        return event
+
+    @classmethod
+    def from_ipc_handle(cls, device, handle):
+        """Open an event of another process, on a device of this one."""
+        _lazy_init()
+        event = cls(interprocess=True)
+        _C._openSharedEvent(event, _get_device_index(device, optional=True), handle)
+        return event
+
+    def ipc_handle(self):
+        """Bytes from which another process opens this event.
+
+        An event that was not recorded yet takes the current device. Its process
+        must live until it is opened; an event that was opened has no handle.
+        """
+        _lazy_init()
+        self._create_shared(_C._getDevice())
+        return _C._shareEvent(self)
+
+    def _create_shared(self, device: int) -> None:
+        if self._interprocess and not self.event_id:
+            _C._createSharedEvent(self, device, self._timed)
 
     @property
     def openreg_event(self) -> int:
@@ -140,7 +160,9 @@ class Event(torch.Event):
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Stand for all work queued in a stream, by default the current one."""
-        super().record(_stream_or_current(stream))
+        where = _stream_or_current(stream)
+        self._create_shared(where.device_index)
+        super().record(where)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
         """Let later work of a stream, by default the current one, wait for this."""
