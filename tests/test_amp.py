@@ -44,6 +44,7 @@ class Casts(TorchDispatchMode):
 
 
 def test_the_type_is_float16_by_default():
+    assert torch.amp.is_autocast_available("openreg")
     assert torch.get_autocast_dtype("openreg") == HALF
     with autocast():
         assert product_type() == HALF

@@ -1,10 +1,14 @@
-"""Random numbers: seeds, states, and the generators of the devices."""
+"""Random numbers: seeds, states, and the order of draws.
 
-import pickle
+Generators as objects are in test_generator.py.
+"""
+
 import threading
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader
 
 pytestmark = pytest.mark.usefixtures("as_before")
 
@@ -14,11 +18,6 @@ openreg = torch.openreg
 
 def draw(device="openreg", n=4, **options):
     return torch.rand(n, device=device, **options).tolist()
-
-
-def generator(seed=None, device="openreg"):
-    made = torch.Generator(device)
-    return made if seed is None else made.manual_seed(seed)
 
 
 # --- seeds --------------------------------------------------------------------
@@ -102,6 +101,11 @@ torch.openreg.manual_seed(13)
 print(torch.openreg.is_initialized(), torch.openreg.initial_seed())
 """
     assert run_python(code) == "False 13"
+
+
+def test_a_seed_nobody_chose_reaches_every_device():
+    seed = torch.seed()
+    assert [g.initial_seed() for g in openreg.default_generators] == [seed, seed]
 
 
 def test_nobody_can_foresee_the_first_seed(run_python):
@@ -200,64 +204,58 @@ def test_fork_rng_puts_the_state_back():
     assert [draw(device) for device in DEVICES] == after
 
 
-# --- generators ---------------------------------------------------------------
+def test_fork_rng_means_this_device_by_default():
+    openreg.manual_seed_all(1)
+    with pytest.warns(UserWarning, match="OPENREG_VISIBLE_DEVICES"):
+        with torch.random.fork_rng():
+            first = [draw(device) for device in DEVICES]
+    with torch.random.fork_rng(range(2)):
+        assert [draw(device) for device in DEVICES] == first
+    with torch.random.fork_rng([1]):
+        assert [draw(device) for device in DEVICES] == first
+    assert draw("openreg:0") != first[0]
+    assert draw("openreg:1") == first[1]
+    with torch.random.fork_rng(enabled=False):
+        second = draw("openreg:1")
+    assert draw("openreg:1") != second
 
 
-def test_each_device_has_one_default_generator():
-    generators = openreg.default_generators
-    assert type(generators) is tuple
-    assert generators is openreg.default_generators
-    assert [str(g.device) for g in generators] == DEVICES
-    for index, device in enumerate(map(torch.device, DEVICES)):
-        assert openreg._get_generator(device) is generators[index]
-    with openreg.device(1):
-        assert openreg._get_generator(torch.device("openreg")) is generators[1]
+def test_fork_rng_puts_the_state_back_after_an_exception():
+    openreg.manual_seed(1)
+    with pytest.raises(ZeroDivisionError), torch.random.fork_rng([0]):
+        first = draw()
+        1 / 0
+    assert draw() == first
 
 
-def test_default_generators_are_those_that_are_seeded():
-    openreg.manual_seed_all(21)
-    assert [g.initial_seed() for g in openreg.default_generators] == [21, 21]
-    openreg.default_generators[1].manual_seed(22)
-    first = draw("openreg:1")
-    assert first == draw("openreg:1", generator=generator(22, "openreg:1"))
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("preserve", [False, True])
+def test_what_is_checkpointed_draws_again_what_it_drew(reentrant, preserve):
+    x = torch.ones(1000, device="openreg:1", requires_grad=True)
+    drawn = []
+
+    def layer(x):
+        mask = torch.rand_like(x)
+        drawn.append(mask.tolist())
+        return x * mask
+
+    options = {"use_reentrant": reentrant, "preserve_rng_state": preserve}
+    y = checkpoint(layer, x, **options)
+    after = openreg.get_rng_state(1)
+    y.sum().backward()
+    assert (drawn[0] == drawn[1]) == preserve
+    assert (x.grad.tolist() == drawn[0]) == preserve
+    assert torch.equal(openreg.get_rng_state(1), after) == preserve
 
 
-def test_a_new_generator_has_pytorchs_default_seed():
-    assert generator().initial_seed() == torch.Generator().initial_seed()
-    assert generator().device.type == "openreg"
+def test_a_data_loader_shuffles_with_the_devices_generator():
+    def order(device):
+        with torch.device(device):
+            drawer = torch.Generator(device).manual_seed(3)
+            loader = DataLoader(range(50), 10, shuffle=True, generator=drawer)
+            return [batch.tolist() for batch in loader]
 
-
-def test_a_generator_draws_what_the_default_one_does():
-    openreg.manual_seed(3)
-    assert draw() == draw(generator=generator(3))
-
-
-def test_a_state_moves_to_another_generator():
-    first = generator(1)
-    draw(generator=first)
-    second, clone = generator(), first.clone_state()
-    second.set_state(first.get_state())
-    numbers = draw(generator=first)
-    assert draw(generator=second) == draw(generator=clone) == numbers
-
-
-def test_a_generator_can_be_pickled():
-    first = generator(4)
-    draw(generator=first)
-    second = pickle.loads(pickle.dumps(first))
-    assert second.device == first.device
-    assert draw(generator=second) == draw(generator=first)
-
-
-def test_a_generator_of_the_cpu_is_refused():
-    with pytest.raises(RuntimeError, match="'openreg' device type .* found 'cpu'"):
-        draw(generator=torch.Generator("cpu"))
-
-
-def test_the_cpu_refuses_a_generator_of_the_device(fork_python):
-    # In a child: the kernel that gets to see both could crash.
-    (told,) = fork_python(["torch.rand(4, generator=torch.Generator('openreg'))"])
-    assert "'cpu' device type for generator but found 'openreg'" in told
+    assert order("openreg") == order("cpu")
 
 
 # --- streams and threads ------------------------------------------------------

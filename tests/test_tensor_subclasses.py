@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
@@ -222,6 +223,23 @@ def test_flops_are_counted():
         return counter.get_total_flops()
 
     check(case)
+
+
+def test_flops_of_attention_are_counted_as_cudas():
+    q = numbers(2, 3, 4, 8, device=HERE).requires_grad_()
+
+    def count(call):
+        with FlopCounterMode(display=False) as counter:
+            result = call()
+        return counter.get_total_flops(), result
+
+    forward, output = count(lambda: F.scaled_dot_product_attention(q, q, q))
+    with sdpa_kernel(SDPBackend.MATH):
+        products, _ = count(lambda: F.scaled_dot_product_attention(q, q, q))
+    assert forward == products > 0
+    # Two products forward; backward the first of them again, and four gradients.
+    backward, _ = count(lambda: output.sum().backward())
+    assert backward == forward / 2 * 5
 
 
 def test_a_default_device_reaches_all_that_is_made():

@@ -37,6 +37,8 @@ class BlockDevice {
   virtual void* mapSegment(size_t bytes) = 0;
   /// Takes it back; waits for work that may use it.
   virtual void unmapSegment(void* segment) = 0;
+  /// Throws if the device is broken: then it takes nothing back.
+  virtual void checkUsable() {}
   /// An event for all work of the stream so far.
   virtual Event record(Stream stream) = 0;
   virtual bool finished(Event event) = 0;

@@ -163,6 +163,9 @@ void BlockPool::releaseCache(
     return &arena == &default_ ? all && routes_.empty()
                                : arena.users == 0 && (all || arena.id == pool);
   });
+  if (!released.empty()) {
+    device_.checkUsable();
+  }
   std::vector<void*> segments;
   for (Block* block : released) {
     segments.push_back(forget(block, context));

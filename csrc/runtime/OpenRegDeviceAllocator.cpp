@@ -34,6 +34,12 @@ class PoolDevice final : public BlockDevice {
     OPENREG_CHECK_WARN(orFree(segment));
   }
 
+  void checkUsable() override {
+    orStream_t stream = nullptr;
+    OPENREG_CHECK(orDeviceGetDefaultStream(&stream, index_));
+    (void)OPENREG_IS_READY(orStreamQuery(stream));
+  }
+
   // The stream may have been destroyed and the device may be broken: then there
   // is nothing to wait for, and free() must not throw.
   Event record(Stream stream) override {
@@ -274,18 +280,10 @@ bool OpenRegDeviceAllocator::initialized() {
 }
 
 void OpenRegDeviceAllocator::emptyCache(MempoolId_t id) {
-  for (size_t device = 0; device < memories.size(); ++device) {
-    Memory* used = memories[device].load(std::memory_order_acquire);
-    if (!used) {
-      continue;
+  for (const auto& memory : memories) {
+    if (Memory* used = memory.load(std::memory_order_acquire)) {
+      used->pool.emptyCache(id, contextFor(used->pool, PoolRecord::All));
     }
-    const PoolStats stats = used->pool.stats();
-    if (stats.reservedBytes[0].current != stats.allocatedBytes[0].current) {
-      // A broken device takes nothing back.
-      const OpenRegGuard guard(static_cast<DeviceIndex>(device));
-      OPENREG_CHECK(orDeviceSynchronize());
-    }
-    used->pool.emptyCache(id, contextFor(used->pool, PoolRecord::All));
   }
 }
 

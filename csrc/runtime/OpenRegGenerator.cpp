@@ -8,17 +8,7 @@
 namespace c10::openreg {
 namespace {
 
-void copyState(at::CPUGeneratorImpl& from, at::CPUGeneratorImpl& to) {
-  to.set_engine(from.engine());
-  to.set_next_float_normal_sample(from.next_float_normal_sample());
-  to.set_next_double_normal_sample(from.next_double_normal_sample());
-}
-
-at::CPUGeneratorImpl& implOf(const at::Generator& generator) {
-  return *generator.get<at::CPUGeneratorImpl>();
-}
-
-OpenRegGeneratorImpl* ownImplOf(const at::Generator& generator) {
+OpenRegGeneratorImpl* implOf(const at::Generator& generator) {
   TORCH_CHECK(
       generator.defined() &&
           generator.device().type() == DeviceType::PrivateUse1,
@@ -32,18 +22,97 @@ OpenRegGeneratorImpl* ownImplOf(const at::Generator& generator) {
   return generator.get<OpenRegGeneratorImpl>();
 }
 
+at::Generator makeGenerator(DeviceIndex device, uint64_t seed) {
+  return at::make_generator<OpenRegGeneratorImpl>(
+      device, c10::make_intrusive<GeneratorState>(seed));
+}
+
 } // namespace
 
-OpenRegGeneratorImpl::OpenRegGeneratorImpl(DeviceIndex device, uint64_t seed)
-    : CPUGeneratorImpl(seed) {
-  device_ = Device(DeviceType::PrivateUse1, device);
-  key_set_ = DispatchKeySet(DispatchKey::PrivateUse1);
+// --- the state ----------------------------------------------------------------
+
+void GeneratorState::useIn(const OpenRegStream& stream) {
+  const std::lock_guard lock(using_);
+  if (lastStream_ && *lastStream_ != stream) {
+    OpenRegEvent drawn;
+    drawn.record(*lastStream_);
+    drawn.block(stream);
+  }
+  lastStream_ = stream;
+}
+
+std::unique_lock<std::mutex> GeneratorState::settle() {
+  std::optional<OpenRegStream> last;
+  {
+    const std::lock_guard lock(using_);
+    last = lastStream_;
+  }
+  if (last) {
+    last->synchronize();
+  }
+  return lock();
+}
+
+// --- the generator ------------------------------------------------------------
+
+OpenRegGeneratorImpl::OpenRegGeneratorImpl(
+    DeviceIndex device,
+    intrusive_ptr<GeneratorState> state)
+    : GeneratorImpl(
+          Device(DeviceType::PrivateUse1, device),
+          DispatchKeySet(DispatchKey::PrivateUse1)),
+      state_(std::move(state)) {}
+
+intrusive_ptr<GeneratorState> OpenRegGeneratorImpl::state() const {
+  const std::lock_guard lock(sharing_);
+  return state_;
 }
 
 OpenRegGeneratorImpl* OpenRegGeneratorImpl::clone_impl() const {
-  auto* clone = new OpenRegGeneratorImpl(device().index());
-  clone->set_state(*get_state());
-  return clone;
+  auto copy = c10::make_intrusive<GeneratorState>();
+  copy->set_state(*get_state());
+  return new OpenRegGeneratorImpl(device().index(), std::move(copy));
+}
+
+void OpenRegGeneratorImpl::set_current_seed(uint64_t seed) {
+  const auto state = this->state();
+  const auto lock = state->settle();
+  state->set_current_seed(seed);
+}
+
+uint64_t OpenRegGeneratorImpl::current_seed() const {
+  const auto state = this->state();
+  const auto lock = state->lock();
+  return state->current_seed();
+}
+
+uint64_t OpenRegGeneratorImpl::seed() {
+  const uint64_t random = c10::detail::getNonDeterministicRandom();
+  set_current_seed(random);
+  return random;
+}
+
+void OpenRegGeneratorImpl::set_state(const TensorImpl& bytes) {
+  const auto state = this->state();
+  const auto lock = state->settle();
+  state->set_state(bytes);
+}
+
+intrusive_ptr<TensorImpl> OpenRegGeneratorImpl::get_state() const {
+  const auto state = this->state();
+  const auto lock = state->settle();
+  return state->get_state();
+}
+
+intrusive_ptr<GeneratorImpl> OpenRegGeneratorImpl::graphsafe_get_state() const {
+  return c10::make_intrusive<OpenRegGeneratorImpl>(device().index(), state());
+}
+
+void OpenRegGeneratorImpl::graphsafe_set_state(
+    const intrusive_ptr<GeneratorImpl>& other) {
+  auto state = implOf(at::Generator(other))->state();
+  const std::lock_guard lock(sharing_);
+  state_ = std::move(state);
 }
 
 void OpenRegGeneratorImpl::set_offset(uint64_t offset) {
@@ -55,84 +124,25 @@ void OpenRegGeneratorImpl::set_offset(uint64_t offset) {
       "; use set_state()");
 }
 
-// --- order --------------------------------------------------------------------
-
-void OpenRegGeneratorImpl::useIn(const OpenRegStream& stream) {
-  const std::lock_guard lock(using_);
-  if (lastStream_ && *lastStream_ != stream) {
-    OpenRegEvent drawn;
-    drawn.record(*lastStream_);
-    drawn.block(stream);
-  }
-  lastStream_ = stream;
-}
-
-// Waits for all that was queued.
-void OpenRegGeneratorImpl::settle() const {
-  std::optional<OpenRegStream> last;
-  {
-    const std::lock_guard lock(using_);
-    last = lastStream_;
-  }
-  if (last) {
-    last->synchronize();
-  }
-}
-
-void OpenRegGeneratorImpl::set_current_seed(uint64_t seed) {
-  settle();
-  const std::lock_guard lock(drawing_);
-  CPUGeneratorImpl::set_current_seed(seed);
-}
-
-uint64_t OpenRegGeneratorImpl::current_seed() const {
-  const std::lock_guard lock(drawing_);
-  return CPUGeneratorImpl::current_seed();
-}
-
-uint64_t OpenRegGeneratorImpl::seed() {
-  const uint64_t random = c10::detail::getNonDeterministicRandom();
-  set_current_seed(random);
-  return random;
-}
-
-void OpenRegGeneratorImpl::set_state(const TensorImpl& state) {
-  settle();
-  const std::lock_guard lock(drawing_);
-  CPUGeneratorImpl::set_state(state);
-}
-
-intrusive_ptr<TensorImpl> OpenRegGeneratorImpl::get_state() const {
-  settle();
-  const std::lock_guard lock(drawing_);
-  return CPUGeneratorImpl::get_state();
-}
-
 // --- drawing ------------------------------------------------------------------
 
-// The scratch generator's own seed never matters; making one takes microseconds,
-// hence one per thread.
 CpuDraw::CpuDraw(const at::Generator& generator)
-    : owner_(ownImplOf(generator)), lock_(owner_->drawing_), cpu_([] {
-        thread_local const at::Generator scratch =
-            at::detail::createCPUGenerator();
-        return scratch;
-      }()) {
-  copyState(*owner_, implOf(cpu_));
-}
-
-CpuDraw::~CpuDraw() {
-  copyState(implOf(cpu_), *owner_);
-}
+    : generator_(generator), lock_([&] {
+        auto* const state =
+            dynamic_cast<GeneratorState*>(generator.unsafeGetGeneratorImpl());
+        TORCH_INTERNAL_ASSERT(state, "not from generatorFor()");
+        return state->lock();
+      }()) {}
 
 at::Generator generatorFor(
     const std::optional<at::Generator>& given,
     const OpenRegStream& stream) {
-  at::Generator generator = given && given->defined()
+  const at::Generator& generator = given && given->defined()
       ? *given
       : getDefaultOpenRegGenerator(stream.device_index());
-  ownImplOf(generator)->useIn(stream);
-  return generator;
+  auto state = implOf(generator)->state();
+  state->useIn(stream);
+  return at::Generator(std::move(state));
 }
 
 const at::Generator& getDefaultOpenRegGenerator(DeviceIndex device) {
@@ -144,14 +154,13 @@ const at::Generator& getDefaultOpenRegGenerator(DeviceIndex device) {
   device = device_or_current(device);
   auto& [once, generator] = (*defaults)[device];
   std::call_once(once, [&, made = &generator] {
-    *made = at::make_generator<OpenRegGeneratorImpl>(
-        device, c10::detail::getNonDeterministicRandom());
+    *made = makeGenerator(device, c10::detail::getNonDeterministicRandom());
   });
   return generator;
 }
 
 at::Generator createOpenRegGenerator(DeviceIndex device) {
-  return at::make_generator<OpenRegGeneratorImpl>(device_or_current(device));
+  return makeGenerator(device_or_current(device), c10::default_rng_seed_val);
 }
 
 } // namespace c10::openreg

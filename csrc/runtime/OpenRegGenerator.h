@@ -11,30 +11,61 @@
 
 namespace c10::openreg {
 
-/// A generator of an openreg device. It draws as the CPU's does, so the same seed
-/// gives the same numbers on both, and results can be compared exactly.
+/// What an openreg device draws from. It is a generator of the CPU, so that CPU
+/// kernels accept it and a seed gives the same numbers on both.
 ///
 /// Numbers are drawn in the order of the program, whatever streams the draws are
-/// queued in; reading or setting the state waits for them.
-class OpenRegGeneratorImpl final : public at::CPUGeneratorImpl {
+/// queued in.
+class GeneratorState final : public at::CPUGeneratorImpl {
  public:
-  explicit OpenRegGeneratorImpl(
-      DeviceIndex device,
-      uint64_t seed = c10::default_rng_seed_val);
-
-  static DeviceType device_type() {
-    return DeviceType::PrivateUse1;
-  }
+  using CPUGeneratorImpl::CPUGeneratorImpl;
 
   /// To be called before work that draws is queued in `stream`: makes it wait for
   /// earlier draws in other streams.
   void useIn(const OpenRegStream& stream);
 
+  /// Waits for the draws that are queued, and keeps others out while the lock is
+  /// held.
+  std::unique_lock<std::mutex> settle();
+
+  /// Keeps draws out while the lock is held.
+  std::unique_lock<std::mutex> lock() {
+    return std::unique_lock(drawing_);
+  }
+
+ private:
+  std::mutex drawing_;
+  std::mutex using_;
+  std::optional<OpenRegStream> lastStream_;
+};
+
+/// A generator of an openreg device: the device, and a state that generators can
+/// share. Work that is queued holds the state it was queued with, so a generator
+/// may be given another one at any time.
+class OpenRegGeneratorImpl final : public GeneratorImpl {
+ public:
+  explicit OpenRegGeneratorImpl(
+      DeviceIndex device,
+      intrusive_ptr<GeneratorState> state);
+
+  static DeviceType device_type() {
+    return DeviceType::PrivateUse1;
+  }
+
+  intrusive_ptr<GeneratorState> state() const;
+
   void set_current_seed(uint64_t seed) override;
   uint64_t current_seed() const override;
   uint64_t seed() override;
-  void set_state(const TensorImpl& state) override;
+
+  /// Bytes, as the CPU's generator has them. Waits for the draws that are queued.
+  void set_state(const TensorImpl& bytes) override;
   intrusive_ptr<TensorImpl> get_state() const override;
+
+  /// A generator with the same state: what one draws, the other does not. Neither
+  /// call waits.
+  intrusive_ptr<GeneratorImpl> graphsafe_get_state() const override;
+  void graphsafe_set_state(const intrusive_ptr<GeneratorImpl>& other) override;
 
   /// The CPU's algorithm has no offset into its numbers: it is 0, and cannot be
   /// set to anything else.
@@ -44,42 +75,32 @@ class OpenRegGeneratorImpl final : public at::CPUGeneratorImpl {
   void set_offset(uint64_t offset) override;
 
  private:
-  friend class CpuDraw;
-
   OpenRegGeneratorImpl* clone_impl() const override;
-  void settle() const;
 
-  // The generator's own mutex_ is held by callers of the methods above, so a draw
-  // in a stream must not need it.
-  mutable std::mutex drawing_;
-  mutable std::mutex using_;
-  std::optional<OpenRegStream> lastStream_;
+  mutable std::mutex sharing_;
+  intrusive_ptr<GeneratorState> state_;
 };
 
 // docs:begin cpu-draw
-/// Lends a generator's state to CPU kernels, which insist on a generator of the
-/// CPU, for the lifetime of the scope. Other draws wait.
+/// Lends a state to a CPU kernel for the lifetime of the scope. Other draws wait.
 class [[nodiscard]] CpuDraw {
  public:
-  /// Throws unless `generator` is one of an openreg device.
+  /// `generator` is what generatorFor() returned.
   explicit CpuDraw(const at::Generator& generator);
-  ~CpuDraw();
-  CpuDraw(const CpuDraw&) = delete;
-  CpuDraw& operator=(const CpuDraw&) = delete;
 
   const at::Generator& generator() const {
-    return cpu_;
+    return generator_;
   }
 
  private:
-  OpenRegGeneratorImpl* const owner_;
-  const std::lock_guard<std::mutex> lock_;
-  const at::Generator cpu_;
+  const at::Generator generator_;
+  const std::unique_lock<std::mutex> lock_;
 };
 // docs:end cpu-draw
 
-/// The generator for work in `stream` that is about to be queued: `given`, or the
-/// device's own. Throws if `given` is of another device type.
+/// What work in `stream` that is about to be queued draws from: the state of
+/// `given`, or of the device's own generator. Throws if `given` is of another
+/// device type.
 at::Generator generatorFor(
     const std::optional<at::Generator>& given,
     const OpenRegStream& stream);

@@ -149,6 +149,21 @@ TEST_F(BlockPoolFailureTest, AnAllocationThatIsToFailDoesOnce) {
   EXPECT_NE(pool.allocate(512, &stream), nullptr);
 }
 
+TEST_F(BlockPoolFailureTest, ABrokenDeviceKeepsTheCache) {
+  BlockPool pool(device);
+  EXPECT_TRUE(pool.free(pool.allocate(512, &stream)));
+  device.broken = true;
+  EXPECT_THROW(pool.emptyCache(), std::runtime_error);
+  EXPECT_EQ(pool.stats().unmaps, 0);
+  EXPECT_EQ(pool.snapshot().size(), 1u);
+  void* used = pool.allocate(512, &stream);
+  pool.emptyCache(); // there is nothing to give back
+  device.broken = false;
+  EXPECT_TRUE(pool.free(used));
+  pool.emptyCache();
+  EXPECT_TRUE(device.segments.empty());
+}
+
 TEST_F(BlockPoolFailureTest, AnErrorOfTheDevicePassesThroughThePool) {
   const size_t count = maps();
   for (size_t i = 0; i < count; ++i) {

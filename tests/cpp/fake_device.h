@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <vector>
 
 namespace openreg::testing {
@@ -61,6 +62,11 @@ class FakeDevice : public BlockDevice {
     segments[segment] = bytes;
     return segment;
   }
+  void checkUsable() override {
+    if (broken) {
+      throw std::runtime_error("the device is broken");
+    }
+  }
   void unmapSegment(void* segment) override {
     callOnWait();
     const auto found = segments.find(static_cast<char*>(segment));
@@ -101,6 +107,7 @@ class FakeDevice : public BlockDevice {
   std::vector<size_t> mapped; // each size asked for
   std::map<char*, size_t> segments;
   std::function<bool(size_t)> onMap; // may the map with this index succeed?
+  bool broken = false;
   std::function<void()> onWait; // called where a real device waits
   bool failRecord = false;
 

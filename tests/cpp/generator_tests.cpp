@@ -102,13 +102,49 @@ TEST_F(GeneratorTest, ANewSeedIsOneNobodyCanForesee) {
   EXPECT_NE(generator.seed(), generator.seed());
 }
 
+// --- states that are shared ---------------------------------------------------
+
+TEST_F(GeneratorTest, GeneratorsWithOneStateDrawTheNumbersInTurn) {
+  const at::Generator first = seeded(5, 1);
+  const at::Generator second = first.graphsafe_get_state();
+  EXPECT_FALSE(first == second);
+  EXPECT_EQ(second.device(), device(1));
+  const at::Generator reference = at::detail::createCPUGenerator(5);
+  for (const at::Generator& drawer : {first, second, first}) {
+    EXPECT_TRUE(at::equal(
+        at::rand({3}, drawer, on(1)).cpu(), at::rand({3}, reference)));
+  }
+}
+
+TEST_F(GeneratorTest, AGeneratorCanBeGivenTheStateOfAnother) {
+  at::Generator first = seeded(5);
+  const at::Generator second = seeded(6);
+  const at::Generator old = first.graphsafe_get_state();
+  first.graphsafe_set_state(second);
+  EXPECT_EQ(first.current_seed(), 6u);
+  EXPECT_EQ(old.current_seed(), 5u);
+  first.set_current_seed(7);
+  EXPECT_EQ(second.current_seed(), 7u);
+  EXPECT_EQ(first.clone().current_seed(), 7u);
+  EXPECT_TRUE(
+      has(messageOf([&] {
+            first.graphsafe_set_state(at::detail::createCPUGenerator());
+          }),
+          "cpu"));
+  EXPECT_EQ(first.current_seed(), 7u);
+}
+
 // --- lending to CPU kernels ---------------------------------------------------
 
-TEST_F(GeneratorTest, ADrawCarriesTheStateThereAndBack) {
+at::Generator drawFrom(const at::Generator& generator) {
+  return generatorFor(generator, getDefaultOpenRegStream(0));
+}
+
+TEST_F(GeneratorTest, AKernelDrawsFromAGeneratorOfTheCpuWithOurState) {
   const at::Generator generator = seeded(9);
   const at::Generator reference = at::detail::createCPUGenerator(9);
   {
-    const CpuDraw draw(generator);
+    const CpuDraw draw(drawFrom(generator));
     EXPECT_TRUE(draw.generator().device().is_cpu());
     EXPECT_TRUE(
         at::equal(at::randn({3}, draw.generator()), at::randn({3}, reference)));
@@ -116,25 +152,22 @@ TEST_F(GeneratorTest, ADrawCarriesTheStateThereAndBack) {
   EXPECT_TRUE(at::equal(generator.get_state(), reference.get_state()));
 }
 
-TEST_F(GeneratorTest, ADrawCarriesTheStateBackWhenTheBodyThrows) {
+TEST_F(GeneratorTest, ADrawEndsWhenItsBodyThrows) {
   const at::Generator generator = seeded(9);
-  const at::Generator reference = at::detail::createCPUGenerator(9);
-  at::randn({3}, reference);
   EXPECT_THROW(
       {
-        const CpuDraw draw(generator);
-        at::randn({3}, draw.generator());
+        const CpuDraw draw(drawFrom(generator));
         TORCH_CHECK(false, "on purpose");
       },
       Error);
-  EXPECT_TRUE(at::equal(generator.get_state(), reference.get_state()));
-  const CpuDraw again(generator); // and the generator is not locked any more
+  const CpuDraw again(drawFrom(generator)); // it is not locked any more
 }
 
-TEST_F(GeneratorTest, OnlyGeneratorsOfOurDevicesCanBeLent) {
-  EXPECT_TRUE(
-      has(messageOf([] { CpuDraw(at::detail::createCPUGenerator()); }), "cpu"));
-  EXPECT_THROW(CpuDraw{at::Generator()}, Error);
+TEST_F(GeneratorTest, OnlyStatesOfOurGeneratorsCanBeLent) {
+  const at::Generator cpu = at::detail::createCPUGenerator();
+  EXPECT_TRUE(has(messageOf([&] { drawFrom(cpu); }), "cpu"));
+  EXPECT_THROW(CpuDraw{cpu}, Error);
+  EXPECT_THROW(CpuDraw{seeded(1)}, Error);
 }
 
 TEST_F(GeneratorTest, ThreadsDrawOneAfterTheOther) {

@@ -95,9 +95,14 @@ def test_a_variable_puts_an_accelerator_on_the_device(monkeypatch):
     assert len(told) == 2 * (8 + 4)  # every second batch has a norm
 
 
-def test_batches_come_on_the_device():
-    run = Run(contrib.Accelerator())
-    assert {t.device.type for batch in run.loader for t in batch} == {"openreg"}
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_come_on_the_device(workers):
+    accelerator = contrib.Accelerator()
+    x = torch.arange(12.0)
+    loader = DataLoader(TensorDataset(x), 4, num_workers=workers, pin_memory=True)
+    batches = [batch for (batch,) in accelerator.prepare(loader)]
+    assert {batch.device.type for batch in batches} == {"openreg"}
+    assert torch.equal(torch.cat(batches).cpu(), x)
 
 
 def test_results_are_gathered():

@@ -10,7 +10,7 @@ import torch
 from . import _lazy, amp, memory, random, streams
 from . import meta as meta
 from . import _utils as _utils
-from . import _vmap as _vmap
+from . import _attention as _attention
 from ._device import (
     _DeviceGuard as _DeviceGuard,
     _exchange_device as _exchange_device,

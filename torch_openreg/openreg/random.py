@@ -12,7 +12,13 @@ from torch import Tensor
 from torch_openreg import _C
 
 from ._device import current_device
-from ._lazy import _is_in_bad_fork, _lazy_init, device_count, is_available
+from ._lazy import (
+    _is_in_bad_fork,
+    _lazy_init,
+    device_count,
+    is_available,
+    is_initialized as is_initialized,  # torch.cuda.random has it too
+)
 
 __all__ = [
     "get_rng_state",

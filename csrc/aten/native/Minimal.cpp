@@ -4,9 +4,12 @@
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegGuard.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Dispatch_v2.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_local_scalar_dense_ops.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/fill_ops.h>
@@ -47,6 +50,20 @@ class FactoryGuard {
   const OpenRegGuard guard_;
 };
 
+/// Whether memory that nobody has written shall have known contents.
+bool fillsNewMemory() {
+  const Context& context = globalContext();
+  return context.deterministicAlgorithms() &&
+      context.deterministicFillUninitializedMemory();
+}
+
+Tensor filledIfAsked(Tensor made) {
+  if (C10_UNLIKELY(fillsNewMemory())) {
+    fill_empty_deterministic_(made);
+  }
+  return made;
+}
+
 } // namespace
 
 // --- making tensors -----------------------------------------------------------
@@ -60,12 +77,12 @@ Tensor empty_memory_format(
     std::optional<bool> pin_memory,
     std::optional<MemoryFormat> memory_format) {
   const FactoryGuard guard(layout, device, pin_memory);
-  return at::detail::empty_generic(
+  return filledIfAsked(at::detail::empty_generic(
       size,
       &getOpenRegDeviceAllocator(),
       kKeys,
       dtype_or_default(dtype),
-      memory_format);
+      memory_format));
 }
 // docs:end empty
 
@@ -77,12 +94,12 @@ Tensor empty_strided(
     std::optional<Device> device,
     std::optional<bool> pin_memory) {
   const FactoryGuard guard(layout, device, pin_memory);
-  return at::detail::empty_strided_generic(
+  return filledIfAsked(at::detail::empty_strided_generic(
       size,
       stride,
       &getOpenRegDeviceAllocator(),
       kKeys,
-      dtype_or_default(dtype));
+      dtype_or_default(dtype)));
 }
 
 // Zeros that take no memory: autograd uses them for gradients that are nothing
@@ -127,6 +144,7 @@ const Tensor& resize_(
     std::optional<MemoryFormat> memory_format) {
   TensorImpl* impl = self.unsafeGetTensorImpl();
   const int64_t itemsize = static_cast<int64_t>(impl->itemsize());
+  const size_t before = impl->unsafe_storage().nbytes();
   if (impl->sizes() != size) {
     // Sizes that cannot be are refused before anything changes.
     const auto needed = at::detail::computeStorageNbytesContiguous(
@@ -143,6 +161,9 @@ const Tensor& resize_(
         "Unsupported memory format",
         *memory_format);
     impl->empty_tensor_restride(*memory_format);
+  }
+  if (C10_UNLIKELY(fillsNewMemory())) {
+    fill_resize_deterministic_(self, static_cast<int64_t>(before));
   }
   return self;
 }

@@ -127,4 +127,38 @@ struct Remembered<Op, Result(Args...)> {
   }
 };
 
+// docs:begin remembered-lists
+/// The same for an operator that returns nothing and changes tensors of lists:
+/// those of fused optimizers and of the scaler of gradients. Their learning rates
+/// and the like may be another at each call, and the kernels take any.
+template <class Op, class... Args>
+struct Remembered<Op, void(Args...)> {
+  static void call(Args... args) {
+    const c10::Device device = deviceOf<Op>(args...);
+    const OpenRegStream stream = c10::openreg::currentStreamOf(device);
+    const char* name = Prepared<Op>::get().name;
+    openreg::Signature key;
+    (encodeUnlessRate(key, args), ...);
+    static OutputMemory memory;
+    if (memory.make(key, device)) {
+      launchOperator<Op>(name, stream, bytesOf(args...), args...);
+      return;
+    }
+    AliasFrame frame(stream);
+    runHere(name, stream, [&] {
+      Op::redispatch(kCpuKernel, passTo<Args>(frame, args)...);
+    });
+    memory.add(key, {});
+  }
+  // docs:end remembered-lists
+
+ private:
+  template <class T>
+  static void encodeUnlessRate(openreg::Signature& key, const T& argument) {
+    if constexpr (!std::is_same_v<T, double>) {
+      encode(key, argument);
+    }
+  }
+};
+
 } // namespace at::native::openreg

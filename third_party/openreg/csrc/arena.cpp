@@ -14,6 +14,16 @@ std::optional<size_t> Arena::allocate(size_t bytes) {
   if (bytes > capacity_ - used_) {
     return std::nullopt;
   }
+  const auto offset = place(bytes, false);
+  used_ += offset ? bytes : 0;
+  return offset;
+}
+
+std::optional<size_t> Arena::borrow(size_t bytes) {
+  return place(bytes, true);
+}
+
+std::optional<size_t> Arena::place(size_t bytes, bool borrowed) {
   const auto fit = freeBySize_.lower_bound({bytes, 0});
   if (fit == freeBySize_.end()) {
     return std::nullopt;
@@ -22,8 +32,7 @@ std::optional<size_t> Arena::allocate(size_t bytes) {
   removeFree(range);
   const size_t offset = range->first;
   const Range whole = range->second;
-  range->second = {.bytes = bytes, .allocated = true};
-  used_ += bytes;
+  range->second = {.bytes = bytes, .allocated = true, .borrowed = borrowed};
 
   if (whole.bytes > bytes) {
     const size_t restOffset = offset + bytes;
@@ -38,7 +47,7 @@ std::optional<size_t> Arena::allocate(size_t bytes) {
 void Arena::release(size_t offset) {
   auto range = ranges_.find(offset);
   size_t bytes = range->second.bytes;
-  used_ -= bytes;
+  used_ -= range->second.borrowed ? 0 : bytes;
   size_t dirtyBegin = offset;
   size_t dirtyEnd = offset + bytes;
   const auto widenBy = [&](const Range& neighbour) {

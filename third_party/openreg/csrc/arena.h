@@ -22,6 +22,7 @@ class Arena {
   struct Range {
     size_t bytes = 0;
     bool allocated = false;
+    bool borrowed = false; // of an allocated range: see borrow()
     int openings = 0; // of an allocated range: orMemoryUnprotect() calls
     // Of a free range: the part that may still hold pages, if not empty, and
     // the other ranges that have such a part.
@@ -38,7 +39,10 @@ class Arena {
   /// The offset of a new range of `bytes` > 0.
   std::optional<size_t> allocate(size_t bytes);
 
-  /// Frees the range that allocate() placed at `offset`. It counts as dirty.
+  /// The same for memory of others, which does not count as used.
+  std::optional<size_t> borrow(size_t bytes);
+
+  /// Frees the range that allocate() or borrow() placed at `offset`. It counts as dirty.
   void release(size_t offset);
 
   /// Frees every range.
@@ -65,6 +69,8 @@ class Arena {
 
  private:
   using Ranges = std::pmr::map<size_t, Range>;
+
+  std::optional<size_t> place(size_t bytes, bool borrowed);
 
   void addFree(Ranges::iterator range);
   void removeFree(Ranges::iterator range);

@@ -100,7 +100,8 @@ orError_t Device::reset() {
       },
       [](Stream& stream) { stream.close(); });
   runtime_.events.destroyIf(
-      [this](Event& event) { return &event.device() == this; }, [](Event&) {});
+      [this](Event& event) { return &event.device() == this; },
+      [](Event& event) { event.close(); });
   memory_.freeAll();
   peers_.store(0);
   std::lock_guard errorLock(errorMutex_);

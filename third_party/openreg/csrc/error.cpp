@@ -28,6 +28,10 @@ constexpr Text kTexts[] = {
     OPENREG_TEXT(orErrorInvalidMemcpyDirection, "invalid copy direction"),
     OPENREG_TEXT(orErrorNoDevice, "no openreg device is visible"),
     OPENREG_TEXT(orErrorInvalidDevice, "invalid device ordinal"),
+    OPENREG_TEXT(orErrorDeviceUninitialized, "invalid device context"),
+    OPENREG_TEXT(
+        orErrorMapBufferObjectFailed,
+        "mapping of buffer object failed"),
     OPENREG_TEXT(orErrorPeerAccessUnsupported, "peer access is not supported"),
     OPENREG_TEXT(orErrorInvalidHandle, "invalid resource handle"),
     OPENREG_TEXT(orErrorNotReady, "device not ready"),

@@ -7,26 +7,115 @@
 
 namespace openreg {
 
-bool Event::Record::done() const {
-  return !stream || stream->reached(finished);
+std::string describeLoss(const ipc::EventState& state) {
+  return "process " + std::to_string(state.recorder()) +
+      ", which recorded the event, ended before the work had finished";
 }
 
-void Event::open(Device& device, unsigned flags) {
+orError_t Event::Record::query() const {
+  if (!foreign()) {
+    return !stream || stream->reached(finished)
+        ? orSuccess
+        : fail(
+              orErrorNotReady,
+              "the work before the event has not finished in stream %llu",
+              stream->id());
+  }
+  switch (shared.fateOf(number)) {
+    case ipc::Fate::Done:
+      return orSuccess;
+    case ipc::Fate::Lost:
+      return failWith(orErrorLaunchFailure, describeLoss(shared));
+    case ipc::Fate::Pending:
+      break;
+  }
+  return fail(
+      orErrorNotReady,
+      "the work before the event has not finished in process %d",
+      shared.recorder());
+}
+
+orError_t Event::Record::wait() const {
+  if (!foreign()) {
+    return stream ? stream->wait(finished) : orSuccess;
+  }
+  const auto timeout = runtime().config.waitTimeout;
+  const uint64_t deadline = timeout.count() > 0
+      ? os::now() + static_cast<uint64_t>(timeout.count())
+      : UINT64_MAX;
+  const ipc::Fate fate =
+      shared.wait(number, deadline, [] { return !process::exiting.load(); });
+  if (fate != ipc::Fate::Pending) {
+    return query();
+  }
+  return process::exiting.load()
+      ? fail(
+            orErrorRuntimeUnloading,
+            "the process is exiting, so it waits for no other")
+      : fail(
+            orErrorTimeout,
+            "waited %g s (OPENREG_WAIT_TIMEOUT) for an event that process %d "
+            "recorded",
+            std::chrono::duration<double>(timeout).count(),
+            shared.recorder());
+}
+
+void Event::open(
+    Device& device,
+    unsigned flags,
+    ipc::EventState shared,
+    bool opened) {
   device_.store(&device, std::memory_order_relaxed);
   timed_.store(flags == orEventEnableTiming, std::memory_order_relaxed);
+  interprocess_.store(flags == orEventInterprocess, std::memory_order_relaxed);
+  opened_.store(opened, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  latest_ = {};
+  latest_.shared = std::move(shared);
+}
+
+void Event::close() {
   std::lock_guard lock(mutex_);
   latest_ = {};
 }
 
+ipc::EventState Event::shared() const {
+  if (!interprocess_.load(std::memory_order_relaxed)) {
+    return {};
+  }
+  std::lock_guard lock(mutex_);
+  return latest_.shared;
+}
+
+// A record of another process may have come after the latest of this one.
 Event::Record Event::latest() const {
   std::lock_guard lock(mutex_);
-  return latest_;
+  if (!latest_.shared) {
+    return latest_;
+  }
+  const uint64_t number = latest_.shared.latest();
+  return number == latest_.number
+      ? latest_
+      : Record{.shared = latest_.shared, .number = number};
 }
 
 orError_t Event::record(Stream& stream) {
-  Record record{&stream, 0, nullptr};
+  Record record{.stream = &stream, .shared = shared()};
   orError_t status = orSuccess;
-  if (timed()) {
+  if (record.shared) {
+    record.number = record.shared.begin();
+    status = submitCallable(
+        stream,
+        {.info = {"record an event", TaskKind::Timestamp},
+         .where = Where::Idle},
+        [state = record.shared, number = record.number] {
+          state.finish(number);
+        },
+        &record.finished);
+    if (status != orSuccess) {
+      record.shared.finish(record.number); // nothing to wait for
+    }
+  } else if (timed()) {
     record.time = std::make_shared<std::atomic<uint64_t>>(0);
     status = submitCallable(
         stream,
@@ -42,6 +131,12 @@ orError_t Event::record(Stream& stream) {
     latest_ = std::move(record);
   }
   return status;
+}
+
+orError_t failOnTooManyEvents() {
+  return fail(
+      orErrorMemoryAllocation,
+      "too many events are alive; destroy some with orEventDestroy()");
 }
 
 } // namespace openreg
@@ -71,7 +166,7 @@ orError_t timeOf(const Event& event, const char* which, uint64_t* time) {
   if (!record.stream) {
     return fail(orErrorInvalidHandle, "the %s event was not recorded", which);
   }
-  if (!record.done()) {
+  if (!record.stream->reached(record.finished)) {
     return fail(
         orErrorNotReady,
         "the work before the %s event has not finished in stream %llu",
@@ -82,32 +177,35 @@ orError_t timeOf(const Event& event, const char* which, uint64_t* time) {
   return orSuccess;
 }
 
-} // namespace
-
-namespace {
-
 orError_t createEvent(const char* name, orEvent_t* event, unsigned int flags) {
   return api(name, [&](Runtime& runtime) {
     if (!event) {
       return fail(orErrorInvalidValue, "event must not be NULL");
     }
-    if (flags != orEventDisableTiming && flags != orEventEnableTiming) {
+    if (flags != orEventDisableTiming && flags != orEventEnableTiming &&
+        flags != orEventInterprocess) {
       return fail(
           orErrorInvalidValue,
-          "flags must be orEventDisableTiming (0) or orEventEnableTiming (1), "
-          "but is %u",
+          "flags must be orEventDisableTiming (0), orEventEnableTiming (1) or "
+          "orEventInterprocess (4), but is %u",
           flags);
     }
     Device& device = runtime.currentDevice();
     if (const orError_t status = device.check(); status != orSuccess) {
       return status;
     }
+    ipc::EventState shared;
+    if (flags == orEventInterprocess) {
+      auto object = runtime.shared.create([](ipc::Shared&) {});
+      if (!object) {
+        return failOnTooManyEvents();
+      }
+      shared = ipc::EventState(std::move(object));
+    }
     const orEvent_t created = runtime.events.create(
-        [&](Event& opened) { opened.open(device, flags); });
+        [&](Event& opened) { opened.open(device, flags, shared); });
     if (!created) {
-      return fail(
-          orErrorMemoryAllocation,
-          "too many events are alive; destroy some with orEventDestroy()");
+      return failOnTooManyEvents();
     }
     *event = created;
     return orSuccess;
@@ -126,8 +224,9 @@ orError_t orEventCreate(orEvent_t* event) {
 
 orError_t orEventDestroy(orEvent_t event) {
   return api("orEventDestroy", [&](Runtime& runtime) {
-    return runtime.events.destroy(event, [](Event&) {}) ? orSuccess
-                                                        : failOnEvent(event);
+    return runtime.events.destroy(event, [](Event& closed) { closed.close(); })
+        ? orSuccess
+        : failOnEvent(event);
   });
 }
 
@@ -151,13 +250,7 @@ orError_t orEventRecord(orEvent_t event, orStream_t stream) {
 
 orError_t orEventQuery(orEvent_t event) {
   return eventApi("orEventQuery", event, [](Event& found) {
-    const Event::Record record = found.latest();
-    return record.done() ? orSuccess
-                         : fail(
-                               orErrorNotReady,
-                               "the work before the event has not finished in "
-                               "stream %llu",
-                               record.stream->id());
+    return found.latest().query();
   });
 }
 
@@ -165,10 +258,10 @@ orError_t orEventSynchronize(orEvent_t event) {
   return eventApi("orEventSynchronize", event, [](Event& found) {
     orError_t status = checkMayBlock();
     const Event::Record record = found.latest();
-    if (status != orSuccess || !record.stream) {
+    if (status != orSuccess || (!record.stream && !record.foreign())) {
       return status;
     }
-    status = record.stream->wait(record.finished);
+    status = record.wait();
     return status == orSuccess ? found.device().checkAfterWait() : status;
   });
 }

@@ -72,17 +72,25 @@ size_t DeviceMemory::used() {
 
 // docs:begin two-views
 // The same memory at two addresses: closed for the host, open for kernels.
+bool DeviceMemory::mapViews(
+    int memory,
+    size_t from,
+    size_t offset,
+    size_t bytes) {
+  char* const device = addresses_.deviceAddress(device_) + offset;
+  void* const kernel = addresses_.kernelAddress(device);
+  return os::mapMemory(memory, from, device, bytes, os::Access::None) &&
+      os::mapMemory(memory, from, kernel, bytes, os::Access::ReadWrite);
+}
+
 void DeviceMemory::map() {
   addresses_.reserve();
   const size_t bytes = addresses_.stride();
-  char* const device = addresses_.deviceAddress(device_);
-  void* const kernel = addresses_.kernelAddress(device);
   const int memory = os::createSparseMemory("openreg device memory", bytes);
   if (memory < 0) {
     throw std::bad_alloc();
   }
-  if (!os::mapMemory(memory, device, bytes, os::Access::None) ||
-      !os::mapMemory(memory, kernel, bytes, os::Access::ReadWrite)) {
+  if (!mapViews(memory, 0, 0, bytes)) {
     os::closeSparseMemory(memory);
     throw std::bad_alloc();
   }
@@ -116,14 +124,28 @@ bool DeviceMemory::isStart(const void* pointer) {
   return entry && addresses_.deviceAddress(device_) + entry->first == pointer;
 }
 
-size_t DeviceMemory::bytesFrom(const void* pointer) {
+std::pair<void*, size_t> DeviceMemory::rangeAround(const void* pointer) {
   std::lock_guard lock(mutex_);
   const Arena::Entry* entry = find(pointer);
-  return entry ? entry->second.bytes -
+  return entry ? std::pair<void*, size_t>(
+                     addresses_.deviceAddress(device_) + entry->first,
+                     entry->second.bytes)
+               : std::pair<void*, size_t>();
+}
+
+size_t DeviceMemory::bytesFrom(const void* pointer) {
+  const auto [start, bytes] = rangeAround(pointer);
+  return start
+      ? bytes -
           static_cast<size_t>(
-                     static_cast<const char*>(pointer) -
-                     (addresses_.deviceAddress(device_) + entry->first))
-               : 0;
+              static_cast<const char*>(pointer) - static_cast<char*>(start))
+      : 0;
+}
+
+bool DeviceMemory::isBorrowed(const void* pointer) {
+  std::lock_guard lock(mutex_);
+  const Arena::Entry* entry = find(pointer);
+  return entry && entry->second.borrowed;
 }
 
 void DeviceMemory::setAccess(const Arena::Entry& entry, os::Access access) {
@@ -137,13 +159,15 @@ void DeviceMemory::setAccess(const Arena::Entry& entry, os::Access access) {
 bool DeviceMemory::free(void* pointer) {
   std::lock_guard lock(mutex_);
   Arena::Entry* entry = find(pointer);
-  if (!entry || addresses_.deviceAddress(device_) + entry->first != pointer) {
+  if (!entry || addresses_.deviceAddress(device_) + entry->first != pointer ||
+      entry->second.borrowed) {
     return false;
   }
   if (entry->second.openings > 0) {
     setAccess(*entry, os::Access::None);
   }
   const size_t bytes = entry->second.bytes;
+  shared_.erase(entry->first);
   arena_.release(entry->first);
   if (bytes >= kReturnAtOnce || arena_.dirtyBytes() >= kReturnBatch) {
     returnDirtyPages();
@@ -156,9 +180,13 @@ void DeviceMemory::freeAll() {
   if (memory_ < 0) {
     return;
   }
+  // Closes what was open to the host, and gives back what is others'.
+  if (!mapViews(memory_, 0, 0, addresses_.stride())) {
+    throw std::bad_alloc();
+  }
+  shared_.clear();
+  loans_.clear();
   arena_.releaseAll();
-  os::setAccess(
-      addresses_.deviceAddress(device_), addresses_.stride(), os::Access::None);
   returnDirtyPages();
 }
 
@@ -246,6 +274,12 @@ orError_t orFree(void* pointer) {
       return notStart();
     }
     Device& device = *runtime.devices[static_cast<size_t>(owner)];
+    if (device.memory().isBorrowed(pointer)) {
+      return fail(
+          orErrorInvalidValue,
+          "%p is memory of another process; orIpcCloseMemHandle() closes it",
+          pointer);
+    }
     orError_t status = device.check();
     if (status == orSuccess && !device.idle()) {
       status =
@@ -299,6 +333,29 @@ orError_t orPointerGetAttributes(
         : runtime.hostMemory.contains(pointer, 1) ? orMemoryTypeHost
                                                   : orMemoryTypeUnmanaged;
     *attributes = {type, owner, const_cast<void*>(pointer)};
+    return orSuccess;
+  });
+}
+
+orError_t orMemGetAddressRange(void** base, size_t* size, const void* pointer) {
+  return api("orMemGetAddressRange", [&](Runtime& runtime) {
+    const int owner = runtime.addresses.deviceOf(pointer);
+    const auto [start, bytes] = owner < 0
+        ? std::pair<void*, size_t>()
+        : runtime.devices[static_cast<size_t>(owner)]->memory().rangeAround(
+              pointer);
+    if (!start) {
+      return fail(
+          orErrorInvalidValue,
+          "%p is not in a live device allocation",
+          pointer);
+    }
+    if (base) {
+      *base = start;
+    }
+    if (size) {
+      *size = bytes;
+    }
     return orSuccess;
   });
 }

@@ -4,10 +4,13 @@
 #include "openreg/device.h"
 #include "openreg/memory.h"
 #include "arena.h"
+#include "ipc.h"
 #include "os.h"
 
 #include <atomic>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -77,12 +80,36 @@ class DeviceMemory {
   /// there is none.
   size_t bytesFrom(const void* pointer);
 
+  /// The live allocation around `pointer`; {nullptr, 0} if there is none.
+  std::pair<void*, size_t> rangeAround(const void* pointer);
+
   /// Opens or closes an allocation for the host, see orMemoryUnprotect().
   orError_t changeOpenings(void* pointer, int by);
 
+  // --- with other processes (ipc_memory.cpp) ---
+
+  /// Names the allocation that starts at `pointer` for others. `number` is the
+  /// device's own in every process.
+  orError_t share(void* pointer, uint32_t number, ipc::Handle* handle);
+
+  /// Maps memory of another process. It is no part of used(). Returns nullptr
+  /// with the thread's error set.
+  void* borrow(const ipc::Handle& handle, const ipc::Shared& from);
+
+  /// Undoes one borrow(). Returns false if nothing borrowed starts there.
+  bool giveBack(const void* pointer);
+  bool isBorrowed(const void* pointer);
+
  private:
+  struct Loan {
+    uint64_t check, stamp; // of the handle
+    int openings;
+  };
+
   Arena::Entry* find(const void* pointer);
   void map();
+  bool mapViews(int memory, size_t from, size_t offset, size_t bytes);
+  void takeBack(size_t offset);
   void setAccess(const Arena::Entry& entry, os::Access access);
   void returnDirtyPages();
 
@@ -91,6 +118,9 @@ class DeviceMemory {
   std::mutex mutex_;
   Arena arena_;
   int memory_ = -1; // descriptor; -1: not mapped yet
+  // By offset: what others may open, and what is theirs.
+  std::map<size_t, std::shared_ptr<ipc::Shared>> shared_;
+  std::map<size_t, Loan> loans_;
 };
 
 } // namespace openreg

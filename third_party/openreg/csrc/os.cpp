@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,7 +36,10 @@ void* reserve(size_t bytes) {
 
 int createSparseMemory(const char* name, size_t bytes) {
   const int memory = memfd_create(name, MFD_CLOEXEC);
-  if (memory >= 0 && ftruncate(memory, static_cast<off_t>(bytes)) != 0) {
+  // Readable by its user alone, should another come upon it.
+  if (memory >= 0 &&
+      (fchmod(memory, S_IRUSR | S_IWUSR) != 0 ||
+       ftruncate(memory, static_cast<off_t>(bytes)) != 0)) {
     close(memory);
     return -1;
   }
@@ -54,12 +58,41 @@ int protection(Access access) {
 
 } // namespace
 
-bool mapMemory(int memory, void* address, size_t bytes, Access access) {
+bool mapMemory(
+    int memory,
+    size_t offset,
+    void* address,
+    size_t bytes,
+    Access access) {
   constexpr int kFlags = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
-  return mmap(address, bytes, protection(access), kFlags, memory, 0) ==
-      address &&
+  return mmap(
+             address,
+             bytes,
+             protection(access),
+             kFlags,
+             memory,
+             static_cast<off_t>(offset)) == address &&
       madvise(address, bytes, MADV_DONTFORK) == 0 &&
       madvise(address, bytes, MADV_DONTDUMP) == 0;
+}
+
+void* mapAnywhere(int memory, size_t offset, size_t bytes) {
+  void* const address = mmap(
+      nullptr,
+      bytes,
+      PROT_READ | PROT_WRITE,
+      MAP_SHARED | MAP_NORESERVE,
+      memory,
+      static_cast<off_t>(offset));
+  if (address == MAP_FAILED) {
+    return nullptr;
+  }
+  madvise(address, bytes, MADV_DONTFORK);
+  return address;
+}
+
+void unmap(void* address, size_t bytes) {
+  munmap(address, bytes);
 }
 
 bool setAccess(void* address, size_t bytes, Access access) {
@@ -93,25 +126,40 @@ void futex(
   syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-} // namespace
-
-void parkWhile(
+void wait(
     const std::atomic<uint32_t>& word,
+    int operation,
     uint32_t expected,
     std::chrono::nanoseconds timeout) {
   constexpr long kBillion = 1'000'000'000;
   const timespec limit{
       static_cast<time_t>(timeout.count() / kBillion),
       static_cast<long>(timeout.count() % kBillion)};
-  futex(
-      word,
-      FUTEX_WAIT_PRIVATE,
-      expected,
-      timeout.count() > 0 ? &limit : nullptr);
+  futex(word, operation, expected, timeout.count() > 0 ? &limit : nullptr);
+}
+
+} // namespace
+
+void parkWhile(
+    const std::atomic<uint32_t>& word,
+    uint32_t expected,
+    std::chrono::nanoseconds timeout) {
+  wait(word, FUTEX_WAIT_PRIVATE, expected, timeout);
 }
 
 void unparkAll(const std::atomic<uint32_t>& word) {
   futex(word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr);
+}
+
+void parkWhileShared(
+    const std::atomic<uint32_t>& word,
+    uint32_t expected,
+    std::chrono::nanoseconds timeout) {
+  wait(word, FUTEX_WAIT, expected, timeout);
+}
+
+void unparkAllShared(const std::atomic<uint32_t>& word) {
+  futex(word, FUTEX_WAKE, INT32_MAX, nullptr);
 }
 
 namespace {

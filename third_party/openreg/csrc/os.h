@@ -1,5 +1,5 @@
 // All that the library asks of the operating system and the processor. A port to
-// another one is a port of os.cpp and of pause() below.
+// another one is a port of os*.cpp and of pause() below.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,18 @@ void closeSparseMemory(int memory);
 
 enum class Access { None, ReadWrite };
 
-/// Maps the whole of `memory` into a reservation. The mapping is not inherited
+/// Maps `memory` from `offset` on into a reservation. The mapping is not inherited
 /// by a forked child.
-bool mapMemory(int memory, void* address, size_t bytes, Access access);
+bool mapMemory(
+    int memory,
+    size_t offset,
+    void* address,
+    size_t bytes,
+    Access access);
+
+/// The same at an address of the system's choice. Returns nullptr on failure.
+void* mapAnywhere(int memory, size_t offset, size_t bytes);
+void unmap(void* address, size_t bytes);
 
 bool setAccess(void* address, size_t bytes, Access access);
 
@@ -56,6 +65,13 @@ void parkWhile(
 
 /// Wakes every thread parked on `word`.
 void unparkAll(const std::atomic<uint32_t>& word);
+
+/// The same for a word in memory that processes share.
+void parkWhileShared(
+    const std::atomic<uint32_t>& word,
+    uint32_t expected,
+    std::chrono::nanoseconds timeout);
+void unparkAllShared(const std::atomic<uint32_t>& word);
 
 /// A pair of fences for "publish, then look whether someone sleeps" against
 /// "announce sleep, then look whether something was published". The light side
@@ -90,6 +106,38 @@ uint64_t now();
 
 /// Has `handler` called in every child that is forked from now on.
 void onFork(void (*handler)());
+
+// --- other processes ---------------------------------------------------------
+
+/// A process, told from a later one with the same number.
+struct Process {
+  int32_t number = 0;
+  uint64_t started = 0; // in ticks since the system's start
+
+  bool operator==(const Process&) const = default;
+};
+
+/// The calling process.
+Process thisProcess();
+
+/// Whether it has not ended; one that waits for its parent to notice has.
+bool isAlive(const Process& process);
+
+/// A file that a process has open, told from a later one at the same descriptor.
+struct File {
+  int32_t descriptor = -1;
+  uint64_t device = 0;
+  uint64_t inode = 0;
+
+  bool operator==(const File&) const = default;
+};
+
+File identify(int descriptor);
+
+/// Opens a file of another process for reading and writing. The system lets
+/// processes of the same user do so. Returns a descriptor; -1 if the process or
+/// the file is gone or closed to the caller.
+int openFileOf(const Process& process, const File& file);
 
 // --- memory faults -----------------------------------------------------------
 

@@ -8,6 +8,7 @@
 #include "event.h"
 #include "handle.h"
 #include "host_memory.h"
+#include "ipc.h"
 #include "memory.h"
 #include "stream.h"
 
@@ -30,6 +31,7 @@ struct Runtime {
   std::vector<std::unique_ptr<Device>> devices;
   AddressSpace addresses;
   HostMemory hostMemory;
+  ipc::Table shared;
   HandleTable<Stream, orStream_t, 1, 1 << 16> streams;
   HandleTable<Event, orEvent_t, 2, 1 << 20> events;
   const std::unique_ptr<Adversary> adversary; // nullptr: another schedule

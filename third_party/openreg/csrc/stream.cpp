@@ -102,6 +102,9 @@ std::string Stream::describe() const {
         " of device " + std::to_string(other->device().index()) + ", where " +
         other->describe();
   }
+  if (const int process = waitingForProcess_.load()) {
+    return "it waits for an event of process " + std::to_string(process);
+  }
   const char* name = runningName_.load();
   return name ? "it is running '" + std::string(name) + "'"
               : "its next task has not started";
@@ -266,10 +269,7 @@ orError_t orStreamWaitEvent(
     if (const orError_t status = found.device().check(); status != orSuccess) {
       return status;
     }
-    const Event::Record record = awaited->latest();
-    return record.stream && record.stream != &found
-        ? submitWait(found, *record.stream, record.finished)
-        : orSuccess;
+    return submitWait(found, awaited->latest());
   });
 }
 

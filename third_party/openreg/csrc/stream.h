@@ -12,6 +12,9 @@
 namespace openreg {
 
 class Device;
+namespace ipc {
+class EventState;
+}
 
 /// Where work runs. Idle: on the calling thread if the stream is idle and the
 /// schedule allows it, because the work is short, bounded and waits for nothing.
@@ -77,9 +80,11 @@ class Stream {
   bool idle() {
     return reached(submitted());
   }
-  /// Whether a task runs right now, other than a wait for another stream.
+  /// Whether a task runs right now, other than a wait for another stream or
+  /// process.
   bool running() const {
-    return runningName_.load() && !waitingFor_.load();
+    return runningName_.load() && !waitingFor_.load() &&
+        !waitingForProcess_.load();
   }
 
   /// Waits on behalf of an API call, with its errors but the device's.
@@ -88,6 +93,9 @@ class Stream {
   void waitForGood(uint64_t finished);
   /// The same as a task of the stream whose worker calls it.
   void waitInWorker(uint64_t finished);
+  /// In this stream's worker: waits for a record of another process. If that
+  /// process ends before, the running task fails.
+  void waitForProcess(const ipc::EventState& state, uint64_t record);
 
   /// What the stream is doing, for messages.
   std::string describe() const;
@@ -122,6 +130,7 @@ class Stream {
   // Written by whoever runs a task.
   alignas(64) std::atomic<const char*> runningName_{nullptr};
   std::atomic<Stream*> waitingFor_{nullptr};
+  std::atomic<int> waitingForProcess_{0}; // 0: none
 };
 
 /// The stream whose task the calling thread is running, or nullptr.

@@ -107,18 +107,40 @@ orError_t submit(Stream& stream, const Work& work, uint64_t* finished) {
   return orSuccess;
 }
 
-orError_t submitWait(Stream& stream, Stream& other, uint64_t finished) {
-  if (other.reachedQuietly(finished)) {
-    return orSuccess;
-  }
-  auto wait = [&other, finished] { other.waitInWorker(finished); };
+namespace {
+
+template <class Wait>
+orError_t enqueueWait(Stream& stream, Wait wait) {
   uint64_t point = 0;
   return runOrEnqueue(
       stream,
       {.info = {"wait for an event", TaskKind::Wait},
-       .type = &detail::kCallableType<decltype(wait)>,
+       .type = &detail::kCallableType<Wait>,
        .callable = &wait},
       &point);
+}
+
+} // namespace
+
+orError_t submitWait(Stream& stream, Stream& other, uint64_t finished) {
+  return other.reachedQuietly(finished)
+      ? orSuccess
+      : enqueueWait(
+            stream, [&other, finished] { other.waitInWorker(finished); });
+}
+
+orError_t submitWait(Stream& stream, const Event::Record& record) {
+  if (!record.foreign()) {
+    return record.stream && record.stream != &stream
+        ? submitWait(stream, *record.stream, record.finished)
+        : orSuccess;
+  }
+  return record.shared.fateOf(record.number) == ipc::Fate::Done
+      ? orSuccess
+      : enqueueWait(
+            stream, [&stream, state = record.shared, number = record.number] {
+              stream.waitForProcess(state, number);
+            });
 }
 
 orError_t pointAfterAll(Stream& stream, uint64_t* finished) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "openreg.h"
+#include "event.h"
 #include "stream.h"
 
 #include <new>
@@ -20,6 +21,9 @@ orError_t submit(
 
 /// Makes later work of `stream` wait until `other` has reached `finished`.
 orError_t submitWait(Stream& stream, Stream& other, uint64_t finished);
+
+/// Makes later work of `stream` wait for what an event stands for.
+orError_t submitWait(Stream& stream, const Event::Record& record);
 
 /// Where later work of the stream will come after: its latest task, and in the
 /// default stream also those of the streams that share order with it.

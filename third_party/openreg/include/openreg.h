@@ -26,6 +26,7 @@
 #include "openreg/error.h"
 #include "openreg/event.h"
 #include "openreg/export.h"
+#include "openreg/ipc.h"
 #include "openreg/launch.h"
 #include "openreg/memory.h"
 #include "openreg/stream.h"

@@ -74,6 +74,10 @@ int main(void) {
   CHECK(orEventCreateWithFlags(&done, orEventDisableTiming) == orSuccess);
   const int failed = runKernel(stream, done);
   CHECK(orEventDestroy(done) == orSuccess);
+  CHECK(orEventCreateWithFlags(&done, orEventInterprocess) == orSuccess);
+  orIpcEventHandle_t handle;
+  CHECK(orIpcGetEventHandle(&handle, done) == orSuccess);
+  CHECK(orEventDestroy(done) == orSuccess);
   CHECK(orStreamDestroy(stream) == orSuccess);
 
   CHECK(orStreamSynchronize(NULL) == orErrorInvalidHandle);

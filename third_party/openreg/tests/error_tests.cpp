@@ -27,6 +27,8 @@ const Code kCodes[] = {
     CODE(orErrorInvalidMemcpyDirection, 21),
     CODE(orErrorNoDevice, 100),
     CODE(orErrorInvalidDevice, 101),
+    CODE(orErrorDeviceUninitialized, 201),
+    CODE(orErrorMapBufferObjectFailed, 205),
     CODE(orErrorPeerAccessUnsupported, 217),
     CODE(orErrorInvalidHandle, 400),
     CODE(orErrorNotReady, 600),

@@ -171,6 +171,36 @@ TEST(HostAccessTest, PairsNestAndTakeAnyAddressInsideTheAllocation) {
   EXPECT_TRUE(detailHas(hex(array.data())));
 }
 
+TEST(AddressRangeTest, IsTheAllocationAroundAnAddress) {
+  DeviceArray<char> array(kPage + 1), other(kPage);
+  for (char* pointer : {array.data(), array.data() + kPage}) {
+    void* base = nullptr;
+    size_t size = 0;
+    ASSERT_EQ(orMemGetAddressRange(&base, &size, pointer), orSuccess);
+    EXPECT_EQ(base, array.data());
+    EXPECT_EQ(size, 2 * kPage);
+  }
+  EXPECT_EQ(orMemGetAddressRange(nullptr, nullptr, other.data()), orSuccess);
+}
+
+TEST(AddressRangeTest, IsForLiveAllocationsOnly) {
+  char local = 0;
+  char* freed = nullptr;
+  {
+    DeviceArray<char> array(kPage);
+    freed = array.data();
+  }
+  char* null = nullptr;
+  for (char* pointer : {&local, freed, null}) {
+    void* base = &local;
+    size_t size = 7;
+    EXPECT_EQ(orMemGetAddressRange(&base, &size, pointer), orErrorInvalidValue);
+    EXPECT_TRUE(!pointer || detailHas(hex(pointer)));
+    EXPECT_EQ(base, &local);
+    EXPECT_EQ(size, 7u);
+  }
+}
+
 TEST(HostAccessTest, OnlyLiveAllocationsCanBeOpenedAndClosed) {
   char local = 0;
   PinnedArray<char> pinned(1, 'x');

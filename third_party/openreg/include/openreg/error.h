@@ -17,6 +17,8 @@ typedef enum orError_t OPENREG_INT {
   orErrorInvalidMemcpyDirection = 21,
   orErrorNoDevice = 100,
   orErrorInvalidDevice = 101,
+  orErrorDeviceUninitialized = 201,
+  orErrorMapBufferObjectFailed = 205,
   orErrorPeerAccessUnsupported = 217,
   orErrorInvalidHandle = 400,
   orErrorNotReady = 600,

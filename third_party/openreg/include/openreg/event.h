@@ -4,7 +4,11 @@
 
 #include "stream.h"
 
-enum { orEventDisableTiming = 0, orEventEnableTiming = 1 };
+enum {
+  orEventDisableTiming = 0,
+  orEventEnableTiming = 1,
+  orEventInterprocess = 4 /* for orIpcGetEventHandle(); never with timing */
+};
 
 /**
  * Create an event with timing on the current device.
@@ -24,11 +28,12 @@ OPENREG_EXPORT orError_t orEventCreate(orEvent_t* event);
  * Create an event on the current device.
  *
  * @param[out] event  the handle
- * @param[in]  flags  orEventEnableTiming or orEventDisableTiming; recording an
- *                    event without timing queues nothing
+ * @param[in]  flags  orEventEnableTiming, orEventDisableTiming or
+ *                    orEventInterprocess, which has no timing either; recording
+ *                    an event with orEventDisableTiming queues nothing
  *
  * @retval orSuccess                the event exists, not recorded yet
- * @retval orErrorInvalidValue      `event` is NULL, or `flags` is neither
+ * @retval orErrorInvalidValue      `event` is NULL, or `flags` is none of them
  * @retval orErrorMemoryAllocation  too many events are alive
  * @retval the device's error       a kernel failed
  *
@@ -77,6 +82,8 @@ OPENREG_EXPORT orError_t orEventRecord(orEvent_t event, orStream_t stream);
  * @retval orSuccess             it has, or the event was never recorded
  * @retval orErrorNotReady       it has not
  * @retval orErrorInvalidHandle  `event` is NULL or destroyed
+ * @retval orErrorLaunchFailure  it never will: the event is shared, and the
+ *                               process that recorded it has ended
  *
  * Threads: any. Blocks: never. CUDA twin: cudaEventQuery.
  */
@@ -92,6 +99,7 @@ OPENREG_EXPORT orError_t orEventQuery(orEvent_t event);
  * @retval orErrorInvalidHandle  `event` is NULL or destroyed
  * @retval orErrorNotPermitted   called from a kernel or a host function
  * @retval orErrorTimeout        it took longer than OPENREG_WAIT_TIMEOUT
+ * @retval orErrorLaunchFailure  as for orEventQuery()
  * @retval the device's error    a kernel of the event's device failed
  *
  * Threads: any. Blocks: yes. CUDA twin: cudaEventSynchronize.

@@ -53,7 +53,8 @@ OPENREG_EXPORT orError_t orMalloc(void** pointer, size_t size);
  *
  * @retval orSuccess            the memory is free
  * @retval orErrorInvalidValue  `pointer` is not the start of a live allocation
- *                              (freed before, interior, or not device memory)
+ *                              (freed before, interior, not device memory, or
+ *                              opened with orIpcOpenMemHandle())
  * @retval orErrorNotPermitted  called from a kernel or a host function
  * @retval orErrorTimeout       work took longer than OPENREG_WAIT_TIMEOUT
  * @retval the device's error   a kernel failed; orDeviceReset() frees all
@@ -326,6 +327,21 @@ OPENREG_EXPORT orError_t orMemGetInfo(size_t* free, size_t* total);
  */
 OPENREG_EXPORT orError_t
 orPointerGetAttributes(orPointerAttributes* attributes, const void* pointer);
+
+/**
+ * Tell where the allocation around an address begins and how large it is.
+ *
+ * @param[out] base     its first byte; NULL if not wanted
+ * @param[out] size     its bytes, whole pages; NULL if not wanted
+ * @param[in]  pointer  any device address inside it
+ *
+ * @retval orSuccess            they are set
+ * @retval orErrorInvalidValue  `pointer` is not in a live allocation
+ *
+ * Threads: any. Blocks: never. CUDA twin: cuMemGetAddressRange.
+ */
+OPENREG_EXPORT orError_t
+orMemGetAddressRange(void** base, size_t* size, const void* pointer);
 
 /**
  * Open one allocation to the host: until the matching orMemoryProtect() the host

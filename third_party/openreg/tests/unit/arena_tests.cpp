@@ -137,5 +137,23 @@ TEST(ArenaTest, RandomUseAgreesWithAModel) {
   EXPECT_EQ(arena.allocate(kSpace / 2 * kPage), 0u);
 }
 
+TEST(ArenaTest, BorrowedRangesTakeSpaceButNoMemory) {
+  constexpr size_t kSpace = 8;
+  Arena arena(kSpace * kPage, kPage);
+  const auto borrowed = arena.borrow(2 * kPage);
+  ASSERT_TRUE(borrowed);
+  EXPECT_EQ(arena.used(), 0u);
+  const auto own = arena.allocate(kPage);
+  ASSERT_TRUE(own);
+  EXPECT_NE(*own, *borrowed);
+  EXPECT_TRUE(arena.find(*borrowed)->second.borrowed);
+  EXPECT_FALSE(arena.find(*own)->second.borrowed);
+  EXPECT_FALSE(arena.borrow(kSpace * kPage)) << "not that much space is left";
+
+  arena.release(*borrowed);
+  EXPECT_EQ(arena.used(), kPage);
+  EXPECT_EQ(arena.find(*borrowed), nullptr);
+}
+
 } // namespace
 } // namespace openreg

@@ -1,0 +1,50 @@
+"""What tools of PyTorch know of its own attention, for that of backends."""
+
+import torch
+from torch.utils.flop_counter import (
+    register_flop_formula,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
+
+_forward = torch.ops.aten._scaled_dot_product_fused_attention_overrideable
+_backward = torch.ops.aten._scaled_dot_product_fused_attention_overrideable_backward
+
+
+# docs:begin vmap-rule
+# Without a rule vmap makes a loop of an operator, if its results are all tensors.
+@torch.library.register_vmap(_forward.default)
+def _(info, in_dims, query, key, value, attn_bias=None, *options, **kwargs):
+    """Makes the batch a part of the operator's own."""
+    batch = info.batch_size
+    own = query.size(0 if in_dims[0] is None or in_dims[0] > 0 else 1)
+
+    def fold(tensor, dim):
+        tensor = tensor.unsqueeze(0) if dim is None else tensor.movedim(dim, 0)
+        if tensor.dim() == 3:  # a mask of two dimensions, for all of its own
+            tensor = tensor[:, None, None]
+        return tensor.expand(batch, own, -1, -1, -1).flatten(0, 1)
+
+    inputs = [fold(*given) for given in zip((query, key, value), in_dims)]
+    if attn_bias is not None:
+        attn_bias = fold(attn_bias, in_dims[3])
+    output, logsumexp, *others = _forward(*inputs, attn_bias, *options, **kwargs)
+    unfolded = [part.unflatten(0, (batch, own)) for part in (output, logsumexp)]
+    return (*unfolded, *others), (0, 0, *[None] * len(others))
+
+
+# docs:end vmap-rule
+
+
+# docs:begin flop-formula
+@register_flop_formula(_forward)
+def _(query, key, value, *others, out_shape=None, **kwargs):
+    return sdpa_flop_count(query, key, value)
+
+
+@register_flop_formula(_backward)
+def _(grad_out, query, key, value, *others, out_shape=None, **kwargs):
+    return sdpa_backward_flop_count(grad_out, query, key, value)
+
+
+# docs:end flop-formula
