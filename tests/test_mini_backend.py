@@ -17,6 +17,10 @@ SUPPORT = ROOT / "tests" / "minimal_set"
 PAGE = ROOT / "docs" / "minimal_set.md"
 
 
+def example_files():
+    return [*EXAMPLE.glob("*.py"), *EXAMPLE.glob("csrc/*"), *EXAMPLE.glob("*/*.py")]
+
+
 def run(*arguments, cwd=BUILD, check=True, **variables):
     result = subprocess.run(
         [sys.executable, *map(str, arguments)],
@@ -45,9 +49,38 @@ def mini():
     )
 
 
+def shown_on_the_page(name):
+    """What docs/first_backend.md includes of a file, in its order."""
+    page = (PAGE.parent / "first_backend.md").read_text()
+    lines = (EXAMPLE / name).read_text().splitlines()
+
+    def place(options, option, otherwise):
+        words = re.search(rf'^:{option}: "(.*)"$', options, re.M)
+        if not words:
+            return otherwise
+        (found,) = (i for i, line in enumerate(lines) if words[1] in line)
+        return found
+
+    include = rf"literalinclude\}} \.\./examples/mini_backend/{name}\n((?::.*\n)*)"
+    shown = []
+    for options in re.findall(include, page):
+        begin = place(options, "start-at", 0)
+        end = place(options, "end-before", place(options, "end-at", len(lines) - 1) + 1)
+        shown += lines[begin:end]
+    return [line for line in shown if line]
+
+
+@pytest.mark.parametrize(
+    "name", [str(path.relative_to(EXAMPLE)) for path in example_files()]
+)
+def test_the_page_shows_every_line(name):
+    lines = (EXAMPLE / name).read_text().splitlines()
+    assert shown_on_the_page(name) == [line for line in lines if line]
+
+
 def test_the_example_stays_small():
-    files = [*EXAMPLE.glob("*.py"), *EXAMPLE.glob("csrc/*"), *EXAMPLE.glob("*/*.py")]
-    assert 0 < sum(len(path.read_text().splitlines()) for path in files) < 400
+    lines = sum(len(path.read_text().splitlines()) for path in example_files())
+    assert 0 < lines < 400
 
 
 def test_it_trains_as_the_cpu_does(mini):
