@@ -5,6 +5,7 @@
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegGuard.h"
 #include "runtime/OpenRegIpc.h"
+#include "runtime/OpenRegUncachedMemory.h"
 
 #include <algorithm>
 #include <array>
@@ -134,7 +135,8 @@ void deletePointer(void* pointer) {
     return;
   }
   BlockPool& pool = memoryOf(device).pool;
-  if (!pool.free(pointer, contextFor(pool, PoolRecord::All))) {
+  if (!pool.free(pointer, contextFor(pool, PoolRecord::All)) &&
+      !freeUncached(pointer)) {
     warnQuietly(
         c10::str("openreg:", device, " has no allocation at ", pointer));
   }
@@ -220,11 +222,15 @@ DataPtr OpenRegDeviceAllocator::allocate(
     return makeDataPtr(nullptr, device);
   }
   BlockPool& pool = memoryOf(device).pool;
-  void* pointer = pool.allocate(
-      nbytes, stream.stream(), contextFor(pool, PoolRecord::State));
+  const auto take = [&] {
+    return C10_LIKELY(cachingEnabled())
+        ? pool.allocate(
+              nbytes, stream.stream(), contextFor(pool, PoolRecord::State))
+        : allocateUncached(nbytes, device);
+  };
+  void* pointer = take();
   if (C10_UNLIKELY(!pointer) && collectSent()) {
-    pointer = pool.allocate(
-        nbytes, stream.stream(), contextFor(pool, PoolRecord::State));
+    pointer = take();
   }
   if (C10_UNLIKELY(!pointer)) {
     throwOutOfMemory(pool, nbytes, device, getMemoryInfo(device));
@@ -238,7 +244,9 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
   const DeviceIndex device = stream.device_index();
   BlockPool& pool = memoryOf(device).pool;
   const PoolContext context = contextFor(pool, PoolRecord::State);
-  void* pointer = pool.tryAllocate(nbytes, stream.stream(), context);
+  void* pointer = C10_LIKELY(cachingEnabled())
+      ? pool.tryAllocate(nbytes, stream.stream(), context)
+      : allocateUncached(nbytes, device);
   if (C10_UNLIKELY(!pointer)) {
     // Waiting will not help a request for more than there is.
     const auto info = getMemoryInfo(device);

@@ -186,8 +186,8 @@ orDeviceGetAttribute(int* value, orDeviceAttr attribute, int device);
  * @retval orErrorInvalidValue   `percent` is NULL
  * @retval orErrorInvalidDevice  `device` is out of range
  *
- * Threads: any. Blocks: for the sample period. NVML twin:
- * nvmlDeviceGetUtilizationRates.
+ * Threads: any. Blocks: for the sample period.
+ * CUDA twin: nvmlDeviceGetUtilizationRates.
  */
 OPENREG_EXPORT orError_t orDeviceGetUtilization(int* percent, int device);
 
