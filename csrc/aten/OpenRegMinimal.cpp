@@ -5,6 +5,7 @@
 #include "aten/native/Convolution.h"
 #include "aten/native/Copy.h"
 #include "aten/native/DataChecks.h"
+#include "aten/native/Embedding.h"
 #include "aten/native/Histogram.h"
 #include "aten/native/Layouts.h"
 #include "aten/native/Minimal.h"
@@ -88,6 +89,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_assert_async.msg", TORCH_FN(ops::_assert_async_msg));
   m.impl("_index_put_impl_", TORCH_FN(ops::_index_put_impl_));
   m.impl("_nested_view_from_buffer", TORCH_FN(ops::_nested_view_from_buffer));
+  m.impl("embedding_dense_backward", TORCH_FN(ops::embedding_dense_backward));
   m.impl("histc", TORCH_FN(ops::histc));
   m.impl("histc.out", TORCH_FN(ops::histc_out));
   m.impl("native_dropout", TORCH_FN(ops::native_dropout));

@@ -7,9 +7,7 @@
 
 #include <c10/core/CPUAllocator.h>
 
-#include <algorithm>
 #include <cstring>
-#include <limits>
 
 namespace at::native::openreg {
 namespace {
@@ -25,6 +23,9 @@ thread_local const OpenRegStream* scope
 
 // Up to so many bytes are the host's.
 thread_local size_t hostBytes __attribute__((tls_model("initial-exec"))) = 0;
+
+// Everything is: see HostScope.
+thread_local bool allOnHost __attribute__((tls_model("initial-exec"))) = false;
 
 void deleteKernelMemory(void* kernelPointer) {
   getOpenRegDeviceAllocator().raw_deleter()(deviceAddress(kernelPointer));
@@ -42,7 +43,7 @@ bool isDeviceMemory(const void* kernelPointer) {
 class OutputAllocator final : public c10::Allocator {
  public:
   DataPtr allocate(size_t nbytes) override {
-    if (C10_UNLIKELY(scope && nbytes > hostBytes)) {
+    if (C10_UNLIKELY(scope && nbytes > hostBytes && !allOnHost)) {
       DataPtr memory = getOpenRegDeviceAllocator().tryAllocate(nbytes, *scope);
       if (memory) {
         memory.release_context();
@@ -104,11 +105,13 @@ OutputScope::~OutputScope() {
 }
 
 void keepNumbersOnHost() {
-  hostBytes = std::max(hostBytes, sizeof(c10::complex<double>));
+  hostBytes = sizeof(c10::complex<double>);
 }
 
-void keepTemporariesOnHost() {
-  hostBytes = std::numeric_limits<size_t>::max();
+HostScope::HostScope() : outer_(std::exchange(allOnHost, true)) {}
+
+HostScope::~HostScope() {
+  allOnHost = outer_;
 }
 
 DataPtr takeDeviceMemory(DataPtr& memory, c10::DeviceIndex device) {

@@ -31,9 +31,19 @@ class [[nodiscard]] OutputScope {
 /// and the copy, a few bytes, is no output.
 void keepNumbersOnHost();
 
-/// To be called in a scope whose kernel has its outputs: what it makes besides is
-/// no output.
-void keepTemporariesOnHost();
+/// While it lives, kernels on the calling thread find no device memory for what
+/// they make: outputs are copied there in the end, and temporaries never show in
+/// the figures, as they do not on a GPU.
+class [[nodiscard]] HostScope {
+ public:
+  HostScope();
+  ~HostScope();
+  HostScope(const HostScope&) = delete;
+  HostScope& operator=(const HostScope&) = delete;
+
+ private:
+  const bool outer_;
+};
 
 /// Turns memory that was allocated inside an OutputScope into memory of its
 /// device; an empty DataPtr if it was not, and then `memory` is unchanged.

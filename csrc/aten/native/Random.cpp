@@ -6,7 +6,8 @@
 namespace at::native::openreg {
 
 // The CPU kernel would draw from the CPU's generator. These are the steps of
-// dropout on the CPU, rounding included, with operators of this device.
+// dropout on the CPU, rounding included, with operators of this device. What they
+// make on the way becomes the result: a GPU's kernel has no temporaries.
 std::tuple<Tensor, Tensor> native_dropout(
     const Tensor& input,
     double p,
@@ -16,7 +17,7 @@ std::tuple<Tensor, Tensor> native_dropout(
   }
   Tensor noise = at::empty_like(input).bernoulli_(1 - p);
   Tensor mask = noise.to(kBool);
-  return {p == 1 ? noise : input.mul(noise.div_(1 - p)), mask};
+  return {p == 1 ? noise : noise.div_(1 - p).mul_(input), mask};
 }
 
 Tensor native_dropout_backward(
@@ -26,9 +27,9 @@ Tensor native_dropout_backward(
   if (!grad_output.is_floating_point() && !grad_output.is_complex()) {
     return grad_output.mul(mask).mul(scale);
   }
-  const Tensor kept = mask.to(grad_output.dtype());
-  return scale == 0 ? grad_output.mul(kept).mul(0)
-                    : grad_output.mul(kept.div(1 / scale));
+  Tensor kept = mask.to(grad_output.dtype());
+  return scale == 0 ? kept.mul_(grad_output).mul_(0)
+                    : kept.div_(1 / scale).mul_(grad_output);
 }
 
 } // namespace at::native::openreg

@@ -50,7 +50,10 @@ struct Remembered<Op, Result(Args...)> {
     if (auto outputs = memory.make(key, device)) {
       return queue(stream, bytes, std::move(*outputs), args...);
     }
-    auto result = Typed<Op>::callHere(stream, args...);
+    auto result = [&] {
+      const HostScope noTemporariesOnTheDevice;
+      return Typed<Op>::callHere(stream, args...);
+    }();
     remember(memory, key, result);
     return finish(result, args...);
   }

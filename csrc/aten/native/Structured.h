@@ -138,8 +138,8 @@ void runOperatorHere(
     const OpenRegStream& stream,
     const Args&... args) {
   auto held = std::make_tuple(hold(args)...);
+  const HostScope outputsAreMade;
   runHere(name, stream, [&] {
-    keepTemporariesOnHost();
     std::apply(
         [](auto&... argument) {
           Op::redispatch(kCpuKernel, pass(argument)...);
