@@ -10,7 +10,7 @@ import torch
 
 import torch_openreg
 from torch_openreg import _C
-from torch_openreg.openreg import _lazy, _utils
+from torch_openreg.openreg import _lazy
 
 pytestmark = pytest.mark.usefixtures("as_before")
 
@@ -397,38 +397,6 @@ def test_torch_classes_have_methods_for_the_device():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="torch.openreg.*nosuch"):
         torch.openreg.nosuch
-
-
-def test_every_public_name_exists():
-    missing = [n for n in torch.openreg.__all__ if not hasattr(torch.openreg, n)]
-    assert missing == []
-
-
-def parameters(function):
-    """Names, kinds and defaults; the name of the device aside."""
-    found = inspect.signature(function).parameters.values()
-    text = [(p.name, p.kind, repr(p.default)) for p in found]
-    return [(n, k, d.replace("cuda", "openreg")) for n, k, d in text]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name in [*torch.openreg.__all__, "_sleep", "_lazy_init", "_get_generator"]
-        if inspect.isroutine(getattr(torch.cuda, name, None))
-        or name in {"Event", "ExternalStream", "Stream", "StreamContext"}
-        or name in {"device", "device_of"}
-    ],
-)
-def test_signatures_are_those_of_cuda(name):
-    ours, cuda = getattr(torch.openreg, name), getattr(torch.cuda, name)
-    assert parameters(ours) == parameters(cuda)
-
-
-def test_device_arguments_are_understood_as_cudas():
-    ours = _utils._get_device_index
-    assert parameters(ours) == parameters(torch.cuda._utils._get_device_index)
 
 
 def test_the_stub_lists_what_the_library_has():

@@ -190,6 +190,28 @@ def test_what_shares_a_storage_shares_it_on_each_device(zipped):
     assert (b[0].item(), d[1, 0].item()) == (5, 7)
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "openreg:1",
+        torch.device("openreg:1"),
+        {"cuda:0": "openreg:1"},
+        lambda storage, tag: storage.openreg(1) if tag == "cuda:0" else storage,
+    ],
+    ids=["text", "device", "table", "function"],
+)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_file_of_a_gpu_is_read_onto_the_device(monkeypatch, where, zipped):
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
+        x = torch.arange(3.0)
+        file = saved([x, x[1:]], _use_new_zipfile_serialization=zipped)
+    whole, part = torch.load(file, map_location=where)
+    assert whole.device == part.device == torch.device("openreg:1")
+    whole[1] = 7
+    assert part.tolist() == [7, 2]
+
+
 def test_a_file_of_another_byte_order_is_turned_on_the_host():
     given, file = torch.arange(3, dtype=torch.int32, device=HERE), io.BytesIO()
     with zipfile.ZipFile(saved(given)) as little, zipfile.ZipFile(file, "w") as big:

@@ -40,6 +40,8 @@ def _autoload() -> None:
     torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(
         torch.Tensor.openreg
     )
+    openreg._sharing._install()
+    openreg._dlpack._install()
     _loaded = True
 
 

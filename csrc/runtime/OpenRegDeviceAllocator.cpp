@@ -4,6 +4,8 @@
 #include "runtime/OpenRegAllocatorConfig.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegIpc.h"
+#include "runtime/OpenRegUncachedMemory.h"
 
 #include <algorithm>
 #include <array>
@@ -133,7 +135,8 @@ void deletePointer(void* pointer) {
     return;
   }
   BlockPool& pool = memoryOf(device).pool;
-  if (!pool.free(pointer, contextFor(pool, PoolRecord::All))) {
+  if (!pool.free(pointer, contextFor(pool, PoolRecord::All)) &&
+      !freeUncached(pointer)) {
     warnQuietly(
         c10::str("openreg:", device, " has no allocation at ", pointer));
   }
@@ -219,8 +222,16 @@ DataPtr OpenRegDeviceAllocator::allocate(
     return makeDataPtr(nullptr, device);
   }
   BlockPool& pool = memoryOf(device).pool;
-  void* pointer = pool.allocate(
-      nbytes, stream.stream(), contextFor(pool, PoolRecord::State));
+  const auto take = [&] {
+    return C10_LIKELY(cachingEnabled())
+        ? pool.allocate(
+              nbytes, stream.stream(), contextFor(pool, PoolRecord::State))
+        : allocateUncached(nbytes, device);
+  };
+  void* pointer = take();
+  if (C10_UNLIKELY(!pointer) && collectSent()) {
+    pointer = take();
+  }
   if (C10_UNLIKELY(!pointer)) {
     throwOutOfMemory(pool, nbytes, device, getMemoryInfo(device));
   }
@@ -233,7 +244,9 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
   const DeviceIndex device = stream.device_index();
   BlockPool& pool = memoryOf(device).pool;
   const PoolContext context = contextFor(pool, PoolRecord::State);
-  void* pointer = pool.tryAllocate(nbytes, stream.stream(), context);
+  void* pointer = C10_LIKELY(cachingEnabled())
+      ? pool.tryAllocate(nbytes, stream.stream(), context)
+      : allocateUncached(nbytes, device);
   if (C10_UNLIKELY(!pointer)) {
     // Waiting will not help a request for more than there is.
     const auto info = getMemoryInfo(device);
@@ -295,9 +308,12 @@ void OpenRegDeviceAllocator::recordStream(const DataPtr& data, Stream stream) {
       data.device().type() == DeviceType::PrivateUse1,
       "expected memory of an openreg device, but got memory of ",
       data.device());
+  const OpenRegStream used(stream);
   // Memory that came from elsewhere is not the pool's to reuse.
-  memoryOf(data.device().index())
-      .pool.recordStream(data.get_context(), OpenRegStream(stream).stream());
+  if (!recordReceived(data, used)) {
+    memoryOf(data.device().index())
+        .pool.recordStream(data.get(), used.stream());
+  }
 }
 
 CachingDeviceAllocator::DeviceStats OpenRegDeviceAllocator::getDeviceStats(

@@ -48,7 +48,8 @@ std::unique_lock<std::mutex> GeneratorState::settle() {
     last = lastStream_;
   }
   if (last) {
-    last->synchronize();
+    // Not a wait of the program: a GPU has no need of it.
+    OPENREG_CHECK(orStreamSynchronize(*last));
   }
   return lock();
 }

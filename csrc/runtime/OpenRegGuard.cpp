@@ -2,9 +2,12 @@
 
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegEvent.h"
+#include "runtime/OpenRegIpc.h"
 
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/graph_task.h>
+
+#include <utility>
 
 namespace c10::openreg {
 namespace {
@@ -16,6 +19,9 @@ Device makeDevice(DeviceIndex index) {
 orEvent_t handleOf(void* event) {
   return static_cast<orEvent_t>(event);
 }
+
+// What the next record of an event without handle takes instead of recording.
+thread_local orEvent_t adopted = nullptr;
 
 } // namespace
 
@@ -128,6 +134,10 @@ void OpenRegGuardImpl::record(
       static_cast<int>(stream.device_index()),
       ".");
   const OpenRegStream recording(stream);
+  if (!*event && adopted) {
+    *event = std::exchange(adopted, nullptr);
+    return;
+  }
   if (!*event) {
     const OpenRegGuard guard(stream.device());
     orEvent_t created = nullptr;
@@ -138,6 +148,13 @@ void OpenRegGuardImpl::record(
     *event = created;
   }
   OPENREG_CHECK(orEventRecord(handleOf(*event), recording));
+}
+
+// An event of PyTorch takes a handle from its first record only. To be recorded is
+// also what makes it ask libopenreg when it is waited for.
+void adoptEvent(Event& event, orEvent_t handle, DeviceIndex device) {
+  adopted = handle;
+  event.record(getDefaultOpenRegStream(device));
 }
 
 void OpenRegGuardImpl::block(void* event, const Stream& stream) const {

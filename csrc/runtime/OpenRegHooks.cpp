@@ -73,6 +73,8 @@ void OpenRegHooksInterface::resizePrivateUse1Bytes(
     const Storage& storage,
     size_t nbytes) const {
   StorageImpl& impl = *storage.unsafeGetStorageImpl();
+  TORCH_CHECK(
+      impl.resizable(), "Trying to resize storage that is not resizable");
   const OpenRegGuard guard(storage.device());
   DataPtr resized = getOpenRegDeviceAllocator().allocate(nbytes);
   getOpenRegDeviceAllocator().copy_data(

@@ -1,6 +1,7 @@
 #include "runtime/OpenRegStream.h"
 
 #include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegSyncDebug.h"
 
 #include <algorithm>
 #include <array>
@@ -81,6 +82,7 @@ bool OpenRegStream::query() const {
 }
 
 void OpenRegStream::synchronize() const {
+  noteSynchronization();
   OPENREG_CHECK(orStreamSynchronize(stream()));
 }
 
@@ -151,10 +153,10 @@ Stream exchangeCurrentStream(Stream stream) {
 
 // The worker sleeps, so that no core is burnt.
 void sleep(const OpenRegStream& stream, int64_t cycles) {
-  constexpr double kCyclesPerNanosecond = 1.98;
   TORCH_CHECK_VALUE(cycles >= 0, "cycles must be at least 0, but got ", cycles);
-  const std::chrono::duration<double, std::nano> time(
-      static_cast<double>(cycles) / kCyclesPerNanosecond);
+  const int kilohertz = get_device_properties(stream.device_index()).clockRate;
+  const std::chrono::duration<double, std::milli> time(
+      static_cast<double>(cycles) / kilohertz);
   const orLaunchConfig config{"sleep", orLaunchDefault};
   OPENREG_CHECK(orLaunchKernelEx(
       &config, stream, [time] { std::this_thread::sleep_for(time); }));

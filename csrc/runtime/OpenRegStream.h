@@ -90,8 +90,8 @@ OpenRegStream currentStreamOf(Device device) noexcept;
 /// Sets it and returns the one before.
 Stream exchangeCurrentStream(Stream stream);
 
-/// Keeps a stream busy as long as a 1.98 GHz GPU would need for that many cycles,
-/// for tests; throws if they are negative.
+/// Keeps a stream busy for that many cycles of its device's clock, for tests;
+/// throws if they are negative.
 void sleep(const OpenRegStream& stream, int64_t cycles);
 
 } // namespace c10::openreg

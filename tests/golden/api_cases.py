@@ -1,9 +1,12 @@
 """What the device's module offers: members of its classes and kinds of results."""
 
+import inspect
+import re
 import types
 
 import torch
 from observer import case
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 
 def kind(thing, name):
@@ -41,6 +44,11 @@ def _(o):
     yield from members(torch.Generator(o.device))
 
 
+@case("api", "class.MemPool")
+def _(o):
+    yield from members(o.m.MemPool())
+
+
 @case("api", "class.device_context")
 def _(o):
     yield from members(o.m.device(0))
@@ -49,6 +57,41 @@ def _(o):
 @case("api", "class.ExternalStream")
 def _(o):
     yield from members(o.m.ExternalStream(o.m.Stream().openreg_stream))
+
+
+@case("api", "device_properties")
+def _(o):
+    properties = o.m.get_device_properties(0)
+    for name in dir(properties):
+        if not name.startswith("_"):
+            yield name, lambda name=name: type(getattr(properties, name)).__name__
+
+
+@case("api", "device_properties_repr")
+def _(o):
+    text = repr(o.m.get_device_properties(0))
+    text = re.sub(r"name='[^']*'|uuid=[^,]*", "", text)
+    yield "repr", lambda: re.sub(r"[\d.]+", "N", text)
+
+
+def parameters(function):
+    """The names and defaults of a function's parameters, without types."""
+    found = inspect.signature(function).parameters.values()
+    return [str(p.replace(annotation=p.empty)) for p in found]
+
+
+@case("api", "module.random")
+def _(o):
+    for name in o.m.random.__all__:
+        function = getattr(o.m.random, name)
+        yield name, lambda function=function: parameters(function)
+
+
+@case("api", "module.streams")
+def _(o):
+    for name in ("Event", "ExternalStream", "Stream"):
+        kind = getattr(o.m.streams, name)
+        yield name, lambda kind=kind: parameters(kind)
 
 
 @case("api", "object_attributes_values")
@@ -93,6 +136,24 @@ def _(o):
 def _(o):
     m, x = o.m, torch.ones(1, device=o.device)
     storage = x.untyped_storage()
+    types = ("FloatTensor", "HalfTensor", "LongTensor", "ByteTensor", "FloatStorage")
+
+    def made_by_default(before, after):
+        before()
+        try:
+            return str(torch.empty(1).device)
+        finally:
+            after()
+
+    def fake():
+        with FakeTensorMode():
+            return str((torch.empty(2, device=o.device) + 1).device)
+
+    def pinned_batches():
+        data = torch.utils.data.TensorDataset(torch.arange(8.0))
+        loader = torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True)
+        return [batch[0].is_pinned() for batch in loader]
+
     asked = {
         "is_available": m.is_available,
         "is_initialized": m.is_initialized,
@@ -111,5 +172,24 @@ def _(o):
         "out_of_memory_error": lambda: m.OutOfMemoryError is torch.OutOfMemoryError,
         "accelerator_error": lambda: m.AcceleratorError is torch.AcceleratorError,
         "save_location_tag": lambda: torch.serialization.location_tag(storage),
+        "get_arch_list": lambda: type(m.get_arch_list()).__name__,
+        "get_sync_debug_mode": m.get_sync_debug_mode,
+        "host_memory_stats": lambda: type(m.host_memory_stats()).__name__,
+        "memory_snapshot": lambda: type(m.memory_snapshot()).__name__,
+        "memory_usage": lambda: type(m.memory_usage()).__name__,
+        "utilization": lambda: type(m.utilization()).__name__,
+        "power_draw": lambda: type(m.power_draw()).__name__,
+        "temperature": lambda: type(m.temperature()).__name__,
+        "tensor_types": lambda: [hasattr(m, name) for name in types],
+        "isinstance_of_tensor_type": lambda: isinstance(x, m.FloatTensor),
+        "set_default_tensor_type": lambda: made_by_default(
+            lambda: torch.set_default_tensor_type(m.FloatTensor),
+            lambda: torch.set_default_tensor_type(torch.FloatTensor),
+        ),
+        "cpu_to_device_default_stream_repr": lambda: re.sub(
+            r"[0-9a-fx]+>", "N>", repr(m.default_stream())
+        ),
+        "fake_tensor_device": fake,
+        "data_loader_pin": pinned_batches,
     }
     yield from asked.items()

@@ -105,6 +105,13 @@ def test_batches_come_on_the_device(workers):
     assert torch.equal(torch.cat(batches).cpu(), x)
 
 
+def test_accelerators_of_a_process_share_one_device():
+    first = accelerate.Accelerator(cpu=True)
+    with pytest.raises(ValueError, match="an accelerator on cpu in this process"):
+        contrib.Accelerator()
+    assert first.device == accelerate.PartialState().device == torch.device("cpu")
+
+
 def test_results_are_gathered():
     accelerator = contrib.Accelerator()
     run = Run(accelerator)

@@ -175,6 +175,13 @@ def test_mixed_precision_is_that_of_torch(option, dtype, make_trainer):
     assert trainer.model.dtype == torch.float32
 
 
+def test_on_the_cpu_the_adapter_changes_nothing(train):
+    there = train("cpu", library=transformers, fp16=True)
+    here = train("cpu", fp16=True)
+    assert here.accelerator.scaler is None
+    assert history(here) == history(there)
+
+
 def test_training_of_a_bf16_model_gives_the_losses_of_the_cpu(train):
     there = train("cpu", model=make_decoder().bfloat16())
     here = train("openreg", model=make_decoder().bfloat16())

@@ -20,8 +20,14 @@ class Accelerator(_Accelerator):
     """
 
     def __init__(self, *, mixed_precision: Any = None, **options: Any):
-        PartialState().device = torch.device("openreg")
         shared = AcceleratorState._shared_state  # of all accelerators in a process
+        other = shared.get("device", torch.device("openreg"))
+        if other.type != "openreg":
+            raise ValueError(
+                f"there is an accelerator on {other} in this process already, and all "
+                "share one device; make the one for openreg first"
+            )
+        PartialState().device = torch.device("openreg")
         if mixed_precision is None:
             mixed_precision = shared.get("_mixed_precision") or os.environ.get(
                 "ACCELERATE_MIXED_PRECISION"

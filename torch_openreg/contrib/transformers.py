@@ -39,7 +39,9 @@ class Trainer(transformers.Trainer):
 
     def _has_fp16(self) -> bool:
         arguments = self.args
-        return arguments.mixed_precision == "fp16" and not arguments.use_cpu
+        return (
+            arguments.mixed_precision == "fp16" and arguments.device.type == "openreg"
+        )
 
     def _build_accelerator_args(self, **options: Any) -> dict[str, Any]:
         found = super()._build_accelerator_args(**options)

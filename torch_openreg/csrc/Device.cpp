@@ -1,8 +1,10 @@
 // Devices: which there are, which is current, what they are like.
 #include "Module.h"
 
-#include "runtime/OpenRegShutdown.h"
+#include "runtime/OpenRegException.h"
 #include "runtime/OpenRegFunctions.h"
+#include "runtime/OpenRegShutdown.h"
+#include "runtime/OpenRegSyncDebug.h"
 
 #include <ATen/Context.h>
 #include <torch/csrc/utils/device_lazy_init.h>
@@ -71,6 +73,12 @@ std::string describe(const orDeviceProp& properties) {
       properties.multiProcessorCount,
       ", uuid=",
       uuidOf(properties).str(),
+      ", pci_bus_id=",
+      properties.pciBusID,
+      ", pci_device_id=",
+      properties.pciDeviceID,
+      ", pci_domain_id=",
+      properties.pciDomainID,
       ", L2_cache_size=",
       properties.l2CacheSize / kMiB,
       "MB)");
@@ -116,7 +124,24 @@ void addProperties(py::module_& module) {
       .def_readonly(
           "regs_per_multiprocessor", &orDeviceProp::regsPerMultiprocessor)
       .def_readonly("shared_memory_per_block", &orDeviceProp::sharedMemPerBlock)
+      .def_readonly(
+          "shared_memory_per_block_optin",
+          &orDeviceProp::sharedMemPerBlockOptin)
+      .def_readonly(
+          "shared_memory_per_multiprocessor",
+          &orDeviceProp::sharedMemPerMultiprocessor)
       .def_readonly("L2_cache_size", &orDeviceProp::l2CacheSize)
+      .def_readonly("clock_rate", &orDeviceProp::clockRate)
+      .def_readonly("memory_clock_rate", &orDeviceProp::memoryClockRate)
+      .def_readonly("memory_bus_width", &orDeviceProp::memoryBusWidth)
+      .def_readonly("is_integrated", &orDeviceProp::integrated)
+      .def_readonly("is_multi_gpu_board", &orDeviceProp::isMultiGpuBoard)
+      .def_readonly("pci_domain_id", &orDeviceProp::pciDomainID)
+      .def_readonly("pci_bus_id", &orDeviceProp::pciBusID)
+      .def_readonly("pci_device_id", &orDeviceProp::pciDeviceID)
+      // As on CUDA, where the field is for another vendor's devices.
+      .def_property_readonly(
+          "gcnArchName", [](const orDeviceProp& self) { return self.name; })
       .def("__repr__", &describe);
 
   module.def(
@@ -169,6 +194,21 @@ void addDevice(py::module_& module) {
   module.def(
       "_synchronize",
       torch::wrap_pybind_function_no_gil(c10::openreg::device_synchronize));
+  module.def(
+      "_getUtilization",
+      torch::wrap_pybind_function_no_gil([](int64_t device) {
+        int percent = 0;
+        OPENREG_CHECK(orDeviceGetUtilization(&percent, toIndex(device)));
+        return percent;
+      }),
+      py::arg("device"));
+  module.def("_getSyncDebugMode", torch::wrap_pybind_function([] {
+               return static_cast<int>(c10::openreg::get_sync_debug_mode());
+             }));
+  module.def(
+      "_setSyncDebugMode",
+      torch::wrap_pybind_function(c10::openreg::set_sync_debug_mode),
+      py::arg("mode"));
 }
 
 } // namespace torch::openreg

@@ -3,6 +3,7 @@
 
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegHostAllocator.h"
+#include "runtime/OpenRegUncachedMemory.h"
 
 namespace torch::openreg {
 namespace {
@@ -114,6 +115,14 @@ void addMemory(py::module_& module) {
   module.def("_reloadAllocatorConfig", torch::wrap_pybind_function([] {
                getOpenRegDeviceAllocator().reloadConfig();
              }));
+  module.def("_cachingEnabled", torch::wrap_pybind_function([] {
+               return c10::openreg::cachingEnabled();
+             }));
+  module.def(
+      "_enableCaching",
+      torch::wrap_pybind_function(
+          [](bool value) { c10::openreg::enableCaching(value); }),
+      py::arg("value"));
   module.def("_emptyCache", torch::wrap_pybind_function_no_gil([] {
                getOpenRegDeviceAllocator().emptyCache();
              }));

@@ -34,8 +34,10 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
   addEvent(module);
   addFallback(module);
   addGenerator(module);
+  addIpc(module);
   addMemory(module);
   addMemoryHistory(module);
+  addRuntime(module);
   addStream(module);
   addTensor(module);
   return module.release().ptr();

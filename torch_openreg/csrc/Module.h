@@ -12,8 +12,10 @@ void addDevice(py::module_& module);
 void addEvent(py::module_& module);
 void addFallback(py::module_& module);
 void addGenerator(py::module_& module);
+void addIpc(py::module_& module);
 void addMemory(py::module_& module);
 void addMemoryHistory(py::module_& module);
+void addRuntime(py::module_& module);
 void addStream(py::module_& module);
 void addTensor(py::module_& module);
 

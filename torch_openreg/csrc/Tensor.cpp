@@ -4,10 +4,29 @@
 #include "runtime/OpenRegSerialization.h"
 
 #include <pybind11/stl.h>
+#include <torch/csrc/utils/tensor_new.h>
 
 namespace torch::openreg {
 
 void addTensor(py::module_& module) {
+  // The constructor of torch.openreg.FloatTensor and its like.
+  module.def(
+      "_legacyTensor",
+      torch::wrap_pybind_function([](bool sparse,
+                                     at::ScalarType dtype,
+                                     const py::tuple& arguments,
+                                     const py::dict& options) {
+        return torch::utils::legacy_tensor_ctor(
+            sparse ? c10::DispatchKey::SparsePrivateUse1
+                   : c10::DispatchKey::PrivateUse1,
+            dtype,
+            arguments.ptr(),
+            options.ptr());
+      }),
+      py::arg("sparse"),
+      py::arg("dtype"),
+      py::arg("arguments"),
+      py::arg("options"));
   module.def(
       "_getTensorFlags",
       torch::wrap_pybind_function([](const at::Tensor& tensor) {

@@ -1,6 +1,6 @@
 """Devices: which is current, what they are like."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.types import Device
@@ -43,14 +43,14 @@ _maybe_exchange_device = _exchange_device
 class _DeviceGuard:
     """The context :class:`device` for an index, without its checks."""
 
-    def __init__(self, index: int):
+    def __init__(self, index: int) -> None:
         self.idx = index
         self.prev_idx = -1
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.prev_idx = _exchange_device(self.idx)
 
-    def __exit__(self, type: Any, value: Any, traceback: Any):
+    def __exit__(self, type: Any, value: Any, traceback: Any) -> Literal[False]:
         _maybe_exchange_device(self.prev_idx)
         return False
 
@@ -63,7 +63,7 @@ class device(_DeviceGuard):
             change nothing.
     """
 
-    def __init__(self, device: Any):
+    def __init__(self, device: Any) -> None:
         super().__init__(_get_device_index(device, optional=True))
 
 
@@ -73,7 +73,7 @@ class device_of(device):
     Changes nothing if the object is not on an openreg device.
     """
 
-    def __init__(self, obj):
+    def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if obj.is_openreg else -1)
 
 
@@ -125,3 +125,59 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether bfloat16 works; it does, as on the CPU."""
     return True
+
+
+def is_tf32_supported() -> bool:
+    """Whether float32 may be multiplied with fewer bits. It is not: numbers are the
+    CPU's to the last bit."""
+    return False
+
+
+#: Whether float16 works; it does, as on the CPU.
+has_half: bool = True
+
+#: Whether linear algebra is done by MAGMA. It is not: LAPACK does it.
+has_magma: bool = False
+
+
+def get_arch_list() -> list[str]:
+    """The architectures there are kernels for: those of the visible devices."""
+    capabilities = {get_device_capability(index) for index in range(device_count())}
+    return [f"sm_{major}{minor}" for major, minor in sorted(capabilities)]
+
+
+def get_gencode_flags() -> str:
+    """What CUDA's compiler would have to be told to compile for these devices."""
+    numbers = [name.removeprefix("sm_") for name in get_arch_list()]
+    return " ".join(f"-gencode compute=compute_{n},code=sm_{n}" for n in numbers)
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Find calls that make the host wait for the device.
+
+    These are operators whose result, or its shape, is data of the device
+    (``item()``, ``nonzero()``), copies between host and device that are not
+    ``non_blocking``, and ``Stream.synchronize()``. Waiting for a whole device or for
+    an event is taken to be meant. Operators that wait here but not on a GPU are in
+    :func:`fallback_report`.
+
+    Args:
+        debug_mode: "default" or 0 lets them wait, "warn" or 1 warns, "error" or 2
+            raises a RuntimeError instead. Holds for all threads.
+    """
+    _lazy_init()
+    if isinstance(debug_mode, str):
+        names = ("default", "warn", "error")
+        if debug_mode not in names:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, "
+                f"`error`, but got `{debug_mode}`"
+            )
+        debug_mode = names.index(debug_mode)
+    _C._setSyncDebugMode(debug_mode)
+
+
+def get_sync_debug_mode() -> int:
+    """The number of the mode that :func:`set_sync_debug_mode` set; 0 at first."""
+    _lazy_init()
+    return _C._getSyncDebugMode()

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import pickle
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import torch
@@ -39,7 +40,9 @@ def _record_memory_history(
     _C._recordHistory(enabled, context, stacks, max_entries, clear_history)
 
 
-def memory_snapshot(mempool_id=None, include_traces: bool = True) -> list[dict]:
+def memory_snapshot(
+    mempool_id: tuple[int, int] | None = None, include_traces: bool = True
+) -> list[dict[str, Any]]:
     """The segments of all devices and the blocks in them, by address.
 
     Args:
@@ -69,7 +72,9 @@ def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
         pickle.dump(_snapshot(), file)
 
 
-def attach_out_of_memory_observer(observer) -> None:
+def attach_out_of_memory_observer(
+    observer: Callable[[int, int, int, int], None],
+) -> None:
     """Have ``observer(device, alloc, device_allowed, device_free)`` called whenever
     an allocation fails, before the error is raised. It stays for good."""
     _lazy_init()
@@ -80,13 +85,24 @@ class MemPool:
     """A pool of memory of its own, for use with :func:`use_mem_pool`.
 
     Args:
+        allocator: None, since there is one allocator only
         use_on_oom: let other allocations use it before they fail
         no_split: hand out its segments whole
     """
 
     _ids = itertools.count(1)
 
-    def __init__(self, use_on_oom: bool = False, no_split: bool = False):
+    def __init__(
+        self,
+        allocator: None = None,
+        use_on_oom: bool = False,
+        no_split: bool = False,
+    ) -> None:
+        if allocator is not None:
+            raise TypeError(
+                "openreg has one allocator, so a MemPool takes allocator=None, but "
+                f"got {type(allocator).__name__}"
+            )
         _lazy_init()
         self.id = (0, next(self._ids))
         for device in range(device_count()):
@@ -96,18 +112,18 @@ class MemPool:
         """How many hold it: this object, and contexts it is used in."""
         return max(_C._poolUsers(i, self.id) for i in range(device_count()))
 
-    def snapshot(self, include_traces: bool = True) -> list[dict]:
+    def snapshot(self, include_traces: bool = True) -> list[dict[str, Any]]:
         """Its segments, as :func:`memory_snapshot` tells them."""
         return memory_snapshot(self.id, include_traces)
 
-    def __del__(self):
+    def __del__(self) -> None:
         # Without an id it was never made.
         for device in range(device_count()) if hasattr(self, "id") else ():
             _C._releasePool(device, self.id)
 
 
 @contextlib.contextmanager
-def use_mem_pool(pool: MemPool, device: Device = None):
+def use_mem_pool(pool: MemPool, device: Device = None) -> Iterator[None]:
     """Allocate from a pool, on this thread and one device, by default the current."""
     index = _get_device_index(device, optional=True)
     _C._beginAllocateToPool(index, pool.id)

@@ -6,12 +6,17 @@ use it, since threads do not survive a fork.
 
 import atexit
 import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
 
 from torch_openreg import _C
 
 _count = 0
 _initialized = False
-_lock = threading.Lock()
+_lock = threading.RLock()
+_starting = False
+_queued_calls: list[tuple[Callable[[], None], list[str]]] = []
 
 _is_in_bad_fork = _C._isInBadFork
 
@@ -35,6 +40,34 @@ def is_initialized() -> bool:
     return _initialized and not _is_in_bad_fork()
 
 
+class DeferredOpenRegCallError(Exception):
+    """A call that was put off until the start of the device has failed."""
+
+
+def _lazy_call(callable: Callable[[], None], **kwargs: Any) -> None:
+    """Call a function now or, if the device has not started, when it does.
+
+    Keywords are taken for the sake of torch.cuda's signature.
+    """
+    with _lock:
+        if not is_initialized():
+            _queued_calls.append((callable, traceback.format_stack()))
+            return
+    callable()
+
+
+def _run_queued_calls() -> None:
+    for call, stack in _queued_calls:
+        try:
+            call()
+        except Exception as error:
+            raise DeferredOpenRegCallError(
+                f"OpenReg call failed lazily at initialization with error: {error}\n\n"
+                f"OpenReg call was originally invoked at:\n\n{''.join(stack)}"
+            ) from error
+    _queued_calls.clear()
+
+
 def init() -> None:
     """Start the device now rather than with its first use."""
     _lazy_init()
@@ -42,12 +75,12 @@ def init() -> None:
 
 def _lazy_init() -> None:
     """What everything that needs the device calls first; torch does, too."""
-    global _initialized
+    global _initialized, _starting
     if is_initialized():
         return
     with _lock:
-        if is_initialized():
-            return  # another thread was first
+        if is_initialized() or _starting:
+            return  # another thread was first, or a queued call uses the device
         if _is_in_bad_fork():
             raise RuntimeError(
                 "Cannot re-initialize OpenReg in forked subprocess. To use OpenReg "
@@ -55,5 +88,10 @@ def _lazy_init() -> None:
             )
         _C._init()
         device_count()  # for children, see there
+        _starting = True
+        try:
+            _run_queued_calls()
+        finally:
+            _starting = False
         atexit.register(_C._settleAutogradThreads)
         _initialized = True

@@ -4,11 +4,14 @@ Figures are in bytes unless they count something. A process that has not used th
 device has none, and every figure is then 0.
 """
 
+import contextlib
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.types import Device
+from typing_extensions import deprecated
 
 from torch_openreg import _C
 
@@ -24,6 +27,7 @@ from ._history import (
     use_mem_pool,
 )
 from ._lazy import _lazy_init, device_count, is_initialized
+from ._usage import list_gpu_processes
 from ._utils import _get_device_index
 from .streams import ExternalStream, Stream
 from .streams import stream as _stream_context
@@ -38,16 +42,21 @@ __all__ = [
     "attach_out_of_memory_observer",
     "caching_allocator_alloc",
     "caching_allocator_delete",
+    "caching_allocator_disabled",
+    "caching_allocator_enable",
     "empty_cache",
     "empty_host_cache",
     "get_allocator_backend",
     "get_per_process_memory_fraction",
     "host_memory_stats",
     "host_memory_stats_as_nested_dict",
+    "list_gpu_processes",
     "max_memory_allocated",
+    "max_memory_cached",
     "max_memory_reserved",
     "mem_get_info",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
     "memory_snapshot",
     "memory_stats",
@@ -55,6 +64,8 @@ __all__ = [
     "memory_summary",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "set_per_process_memory_fraction",
@@ -77,7 +88,9 @@ def _existing(device: Device) -> int:
     return index
 
 
-def caching_allocator_alloc(size, device: Device = None, stream=None):
+def caching_allocator_alloc(
+    size: int, device: Device = None, stream: Stream | int | None = None
+) -> int:
     """Take memory of a device for work of a stream, and return its address.
 
     For programs that share the device with torch. The stream is by default the
@@ -100,10 +113,32 @@ def caching_allocator_alloc(size, device: Device = None, stream=None):
     return address
 
 
-def caching_allocator_delete(mem_ptr):
+def caching_allocator_delete(mem_ptr: int) -> None:
     """Give back memory that :func:`caching_allocator_alloc` gave."""
     if mem_ptr and _raw.pop(mem_ptr, None) is None:
         raise RuntimeError(f"invalid device pointer: {mem_ptr:#x}")
+
+
+def caching_allocator_enable(value: bool = True) -> None:
+    """Keep freed memory for later allocations, as at first, or not.
+
+    Without the cache each allocation asks the device and each free waits for it, and
+    the figures leave that memory out. Does nothing before the first use of the
+    device.
+    """
+    if is_initialized():
+        _C._enableCaching(value)
+
+
+@contextlib.contextmanager
+def caching_allocator_disabled() -> Iterator[None]:
+    """Context in which freed memory is not kept; for all threads."""
+    before = _C._cachingEnabled()
+    caching_allocator_enable(False)
+    try:
+        yield
+    finally:
+        caching_allocator_enable(before)
 
 
 def get_allocator_backend() -> str:
@@ -111,7 +146,7 @@ def get_allocator_backend() -> str:
     return "native"
 
 
-def set_per_process_memory_fraction(fraction, device: Device = None) -> None:
+def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
     """Limit what this process may allocate to a part, from 0 to 1, of a device's
     memory. Beyond it an allocation fails as if there were no more."""
     if not isinstance(fraction, float):
@@ -152,7 +187,7 @@ def memory_stats(device: Device = None) -> dict[str, Any]:
     return OrderedDict(sorted(_flat("", memory_stats_as_nested_dict(device))))
 
 
-def _flat(prefix, figures):
+def _flat(prefix: str, figures: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in figures.items():
         if isinstance(value, dict):
             yield from _flat(f"{prefix}{key}.", value)
@@ -200,6 +235,45 @@ def reset_peak_memory_stats(device: Device = None) -> None:
 def reset_accumulated_memory_stats(device: Device = None) -> None:
     """Let the sums and the counters start again from 0."""
     _C._resetAccumulatedStats(_existing(device))
+
+
+@deprecated(
+    "`torch.openreg.memory_cached` has been renamed to `torch.openreg.memory_reserved`",
+    category=FutureWarning,
+)
+def memory_cached(device: Device = None) -> int:
+    """The old name of :func:`memory_reserved`."""
+    return memory_reserved(device)
+
+
+@deprecated(
+    "`torch.openreg.max_memory_cached` has been renamed to "
+    "`torch.openreg.max_memory_reserved`",
+    category=FutureWarning,
+)
+def max_memory_cached(device: Device = None) -> int:
+    """The old name of :func:`max_memory_reserved`."""
+    return max_memory_reserved(device)
+
+
+@deprecated(
+    "`torch.openreg.reset_max_memory_allocated` now calls "
+    "`torch.openreg.reset_peak_memory_stats`, which resets all peaks",
+    category=FutureWarning,
+)
+def reset_max_memory_allocated(device: Device = None) -> None:
+    """An old way to call :func:`reset_peak_memory_stats`."""
+    reset_peak_memory_stats(device)
+
+
+@deprecated(
+    "`torch.openreg.reset_max_memory_cached` now calls "
+    "`torch.openreg.reset_peak_memory_stats`, which resets all peaks",
+    category=FutureWarning,
+)
+def reset_max_memory_cached(device: Device = None) -> None:
+    """An old way to call :func:`reset_peak_memory_stats`."""
+    reset_peak_memory_stats(device)
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:

@@ -1,7 +1,9 @@
 """Streams and events under the names torch.cuda has."""
 
+from __future__ import annotations
+
 import ctypes
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from torch._C._autograd import DeviceType
@@ -25,7 +27,7 @@ class Stream(torch.Stream):
     Streams come from a pool, so the 33rd of a priority is the first again.
     """
 
-    def __new__(cls, device=None, priority=0, **kwargs):
+    def __new__(cls, device: Device = None, priority: int = 0, **kwargs: Any) -> Stream:
         _lazy_init()
         if kwargs:  # stream_id, device_index, device_type: one that exists
             return super().__new__(cls, priority=priority, **kwargs)
@@ -39,11 +41,12 @@ class Stream(torch.Stream):
         return _C._getStreamHandle(self.stream_id, self.device_index)
 
     @property
-    def _as_parameter_(self):
+    def _as_parameter_(self) -> ctypes.c_void_p:
         return ctypes.c_void_p(self.openreg_stream)
 
     @property
     def priority(self) -> int:
+        """Lower numbers are served first."""
         return _C._getStreamPriority(self.stream_id, self.device_index)
 
     @staticmethod
@@ -83,7 +86,9 @@ class ExternalStream(Stream):
         device: the stream's device, by default the current one
     """
 
-    def __new__(cls, stream_ptr, device=None, **kwargs):
+    def __new__(
+        cls, stream_ptr: int, device: Device = None, **kwargs: Any
+    ) -> ExternalStream:
         _lazy_init()
         index = _get_device_index(device, optional=True)
         return super().__new__(
@@ -104,25 +109,49 @@ class Event(torch.Event):
     Args:
         enable_timing: whether :meth:`elapsed_time` shall work
         blocking: accepted as by torch.cuda; waiting here never burns a core
-        interprocess: not supported yet
+        interprocess: whether other processes can open it; then it has no timing
         external: not supported yet
     """
 
     def __new__(
-        cls, enable_timing=False, blocking=False, interprocess=False, external=False
-    ):
-        if interprocess:
-            raise NotImplementedError(
-                "openreg events cannot be shared between processes yet: use "
-                "interprocess=False"
-            )
+        cls,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        external: bool = False,
+    ) -> Event:
         if external:
             raise NotImplementedError(
                 "openreg events cannot be external to a graph yet: use external=False"
             )
-        return super().__new__(
+        event = super().__new__(
             cls, "openreg", enable_timing=enable_timing, blocking=blocking
         )
+        event._interprocess = interprocess
+        event._timed = enable_timing
+        return event
+
+    @classmethod
+    def from_ipc_handle(cls, device, handle):
+        """Open an event of another process, on a device of this one."""
+        _lazy_init()
+        event = cls(interprocess=True)
+        _C._openSharedEvent(event, _get_device_index(device, optional=True), handle)
+        return event
+
+    def ipc_handle(self):
+        """Bytes from which another process opens this event.
+
+        An event that was not recorded yet takes the current device. Its process
+        must live until it is opened; an event that was opened has no handle.
+        """
+        _lazy_init()
+        self._create_shared(_C._getDevice())
+        return _C._shareEvent(self)
+
+    def _create_shared(self, device: int) -> None:
+        if self._interprocess and not self.event_id:
+            _C._createSharedEvent(self, device, self._timed)
 
     @property
     def openreg_event(self) -> int:
@@ -130,7 +159,7 @@ class Event(torch.Event):
         return self.event_id
 
     @property
-    def _as_parameter_(self):
+    def _as_parameter_(self) -> ctypes.c_void_p:
         return ctypes.c_void_p(self.openreg_event)
 
     @property
@@ -140,7 +169,9 @@ class Event(torch.Event):
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Stand for all work queued in a stream, by default the current one."""
-        super().record(_stream_or_current(stream))
+        where = _stream_or_current(stream)
+        self._create_shared(where.device_index)
+        super().record(where)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
         """Let later work of a stream, by default the current one, wait for this."""
@@ -185,13 +216,26 @@ def default_stream(device: Device = None) -> Stream:
     return _wrap(_C._getDefaultStream(_get_device_index(device, optional=True)))
 
 
-def set_stream(stream: Stream):
+def set_stream(stream: Stream | None) -> None:
     """Make a stream and its device current; ``None`` changes nothing.
 
     Prefer the context :func:`stream`, which changes back.
     """
     if stream is not None:
         _C._setStream(stream.stream_id, stream.device_index, stream.device_type)
+
+
+def get_stream_from_external(data_ptr: int, device: Device = None) -> Stream:
+    """A stream that was created with libopenreg, and stays its creator's.
+
+    Args:
+        data_ptr: the handle, an ``orStream_t``, as an int
+        device: the stream's device, by default the current one
+    """
+    _lazy_init()
+    index = _get_device_index(device, optional=True)
+    stream_id = _C._streamFromExternal(data_ptr, index)
+    return _wrap((stream_id, index, DeviceType.PrivateUse1.value))
 
 
 class StreamContext:
@@ -201,11 +245,13 @@ class StreamContext:
         stream: the stream; ``None`` changes nothing
     """
 
-    def __init__(self, stream: Optional["torch.openreg.Stream"]):
+    def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
-        self._before = []  # a stack: a context may be entered again inside itself
+        self._before: list[
+            list[Stream]
+        ] = []  # a stack: a context may be entered again inside itself
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if self.stream is None:
             return
         before = [current_stream()]
@@ -214,7 +260,7 @@ class StreamContext:
         set_stream(self.stream)
         self._before.append(before)
 
-    def __exit__(self, type: Any, value: Any, traceback: Any):
+    def __exit__(self, type: Any, value: Any, traceback: Any) -> None:
         if self.stream is None:
             return
         # The stream of this device last: setting it makes the device current.
@@ -222,12 +268,12 @@ class StreamContext:
             set_stream(stream)
 
 
-def stream(stream: Optional["torch.openreg.Stream"]) -> StreamContext:
+def stream(stream: Stream | None) -> StreamContext:
     """Context in which a stream and its device are current."""
     return StreamContext(stream)
 
 
-def _sleep(cycles):
-    """Keep the current stream busy for so many cycles of a 1.98 GHz GPU."""
+def _sleep(cycles: int) -> None:
+    """Keep the current stream busy for so many cycles of the device's clock."""
     _lazy_init()
     _C._sleep(cycles)

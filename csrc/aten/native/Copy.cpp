@@ -4,6 +4,7 @@
 #include "aten/native/Layouts.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegHostAllocator.h"
+#include "runtime/OpenRegSyncDebug.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -87,6 +88,9 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
   const bool toDevice = isOpenReg(dst);
   const Tensor& host = toDevice ? src : dst;
   const OpenRegStream stream = streamOf(toDevice ? dst : src);
+  if (!non_blocking) {
+    c10::openreg::noteSynchronization(); // before anything is copied
+  }
   OPENREG_CHECK(orMemcpyAsync(
       dst.mutable_data_ptr(),
       src.const_data_ptr(),
@@ -96,7 +100,7 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
   if (non_blocking) {
     noteUse(host, stream);
   } else {
-    stream.synchronize();
+    OPENREG_CHECK(orStreamSynchronize(stream));
   }
 }
 

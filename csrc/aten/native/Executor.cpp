@@ -75,7 +75,7 @@ const char* immortalName(const c10::FunctionSchema& schema) {
 
 void checkFinished(bool finished, const OpenRegStream& stream) {
   if (C10_UNLIKELY(!finished)) {
-    stream.synchronize();
+    OPENREG_CHECK(orStreamSynchronize(stream)); // it failed: to hear why
   }
 }
 

@@ -1,7 +1,12 @@
 #include "aten/native/Fallback.h"
 
+#include "runtime/OpenRegSyncDebug.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 #include <c10/util/Exception.h>
 #include <c10/util/env.h>
+#include <torch/csrc/jit/frontend/function_schema_parser.h>
 
 #include <algorithm>
 #include <map>
@@ -38,6 +43,16 @@ Policy policy() {
   return read;
 }
 
+// Whether an operator waits on a GPU, too: because its result, or the shape of its
+// result, is data of the device.
+bool alwaysWaits(const char* name) {
+  const auto op =
+      c10::Dispatcher::singleton().findOp(torch::jit::parseName(name));
+  return op &&
+      (op->hasTag(at::Tag::dynamic_output_shape) ||
+       op->hasTag(at::Tag::data_dependent_output));
+}
+
 struct Counts {
   std::mutex mutex;
   std::map<std::string_view, std::unique_ptr<FallbackCount>> byName;
@@ -59,8 +74,10 @@ FallbackCount& FallbackCount::of(const char* name) {
   return *count;
 }
 
-bool FallbackCount::forbidden() {
-  return policy() == Policy::Error;
+bool FallbackCount::isWatched() {
+  using namespace c10::openreg;
+  return policy() == Policy::Error ||
+      get_sync_debug_mode() != SyncDebugMode::Disabled;
 }
 
 void FallbackCount::noteFirst() const {
@@ -72,12 +89,15 @@ void FallbackCount::noteFirst() const {
   }
 }
 
-void FallbackCount::refuse() const {
+void FallbackCount::judge() const {
   TORCH_CHECK_NOT_IMPLEMENTED(
-      false,
+      policy() != Policy::Error,
       name_,
       " has no queued form on openreg and would wait for its stream, which "
       "OPENREG_FALLBACK=error forbids; with allow or warn it runs");
+  if (alwaysWaits(name_)) {
+    c10::openreg::noteSynchronization();
+  }
 }
 
 std::vector<FallbackCount::Entry> FallbackCount::report() {

@@ -17,12 +17,13 @@ class FallbackCount {
   static FallbackCount& of(const char* name);
 
   /// Counts a call; warns the first time or throws, if OPENREG_FALLBACK says so.
+  /// The mode of OpenRegSyncDebug.h hears of operators that wait on a GPU, too.
   void note() {
     if (calls_.fetch_add(1, std::memory_order_relaxed) == 0) {
       noteFirst();
     }
-    if (forbidden()) {
-      refuse();
+    if (isWatched()) {
+      judge();
     }
   }
 
@@ -37,9 +38,9 @@ class FallbackCount {
  private:
   explicit FallbackCount(const char* name) : name_(name) {}
 
-  static bool forbidden();
+  static bool isWatched();
   void noteFirst() const;
-  [[noreturn]] void refuse() const;
+  void judge() const;
 
   const char* const name_;
   std::atomic<uint64_t> calls_{0};

@@ -3,6 +3,7 @@
 #include "aten/native/Executor.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegSyncDebug.h"
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
@@ -262,6 +263,7 @@ Tensor& zero_(Tensor& self) {
 }
 
 Scalar _local_scalar_dense(const Tensor& self) {
+  c10::openreg::noteSynchronization();
   const OpenRegStream stream = streamOf(self);
   AliasFrame frame(stream);
   const Tensor alias = frame.alias(self);

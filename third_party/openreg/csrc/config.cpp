@@ -218,6 +218,7 @@ std::vector<orDeviceProp> readDevices() {
     constexpr unsigned char kUuid[16] = {'o', 'p', 'e', 'n', 'r', 'e', 'g'};
     std::copy_n(kUuid, 15, device.uuid);
     device.uuid[15] = static_cast<unsigned char>(index);
+    device.pciBusID = index + 1; // 0 is the host's own
   }
   return devices;
 }

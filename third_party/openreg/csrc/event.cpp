@@ -100,22 +100,12 @@ Event::Record Event::latest() const {
 }
 
 orError_t Event::record(Stream& stream) {
-  Record record{.stream = &stream, .shared = shared()};
+  if (interprocess_.load(std::memory_order_relaxed)) {
+    return recordShared(stream);
+  }
+  Record record{.stream = &stream};
   orError_t status = orSuccess;
-  if (record.shared) {
-    record.number = record.shared.begin();
-    status = submitCallable(
-        stream,
-        {.info = {"record an event", TaskKind::Timestamp},
-         .where = Where::Idle},
-        [state = record.shared, number = record.number] {
-          state.finish(number);
-        },
-        &record.finished);
-    if (status != orSuccess) {
-      record.shared.finish(record.number); // nothing to wait for
-    }
-  } else if (timed()) {
+  if (timed()) {
     record.time = std::make_shared<std::atomic<uint64_t>>(0);
     status = submitCallable(
         stream,
@@ -129,6 +119,33 @@ orError_t Event::record(Stream& stream) {
   if (status == orSuccess) {
     std::lock_guard lock(mutex_);
     latest_ = std::move(record);
+  }
+  return status;
+}
+
+// Locked throughout: a record is seen together with its stream, which must not be
+// made to wait for it.
+orError_t Event::recordShared(Stream& stream) {
+  if (const orError_t status = stream.device().check(); status != orSuccess) {
+    return status;
+  }
+  std::lock_guard lock(mutex_);
+  if (!latest_.shared) {
+    return fail(orErrorInvalidHandle, "the event is being destroyed");
+  }
+  Record record{
+      .stream = &stream,
+      .shared = latest_.shared,
+      .number = latest_.shared.begin()};
+  const orError_t status = submitCallable(
+      stream,
+      {.info = {"record an event", TaskKind::Timestamp}, .where = Where::Idle},
+      [state = record.shared, number = record.number] { state.finish(number); },
+      &record.finished);
+  if (status == orSuccess) {
+    latest_ = std::move(record);
+  } else {
+    record.shared.finish(record.number); // nothing to wait for
   }
   return status;
 }

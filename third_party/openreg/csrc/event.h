@@ -62,6 +62,8 @@ class Event {
   orError_t record(Stream& stream);
 
  private:
+  orError_t recordShared(Stream& stream);
+
   std::atomic<Device*> device_{nullptr};
   std::atomic<bool> timed_{false};
   std::atomic<bool> interprocess_{false};

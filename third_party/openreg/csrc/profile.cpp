@@ -10,6 +10,12 @@ struct Profile {
   orDeviceProp properties;
 };
 
+struct Clocks {
+  int megahertz;
+  int memoryMegahertz;
+  int memoryBits;
+};
+
 constexpr orDeviceProp device(
     const char* name,
     size_t memory,
@@ -17,6 +23,8 @@ constexpr orDeviceProp device(
     int minor,
     int processors,
     size_t l2CacheSize,
+    size_t sharedMemory,
+    Clocks clocks,
     int threadsPerProcessor = 2048,
     int warpSize = 32) {
   orDeviceProp properties{};
@@ -32,6 +40,13 @@ constexpr orDeviceProp device(
   properties.maxThreadsPerMultiProcessor = threadsPerProcessor;
   properties.regsPerMultiprocessor = 65536;
   properties.sharedMemPerBlock = 48 * kKiB;
+  properties.sharedMemPerMultiprocessor = sharedMemory;
+  // From capability 8.0 on the system keeps one KiB of each block's.
+  properties.sharedMemPerBlockOptin =
+      sharedMemory > 96 * kKiB ? sharedMemory - kKiB : sharedMemory;
+  properties.clockRate = clocks.megahertz * 1000;
+  properties.memoryClockRate = clocks.memoryMegahertz * 1000;
+  properties.memoryBusWidth = clocks.memoryBits;
   properties.l2CacheSize = l2CacheSize;
   return properties;
 }
@@ -48,17 +63,57 @@ constexpr orDeviceProp nvidia(orDeviceProp properties) {
 // Memory is what the vendor's runtime reports as total, which is a little less
 // than the number on the box.
 constexpr Profile kProfiles[] = {
-    {"", device("OpenReg", 16 * kGiB, 1, 0, 16, 4 * kMiB)},
+    {"",
+     device(
+         "OpenReg",
+         16 * kGiB,
+         1,
+         0,
+         16,
+         4 * kMiB,
+         64 * kKiB,
+         {1980, 1000, 128})},
     {"a100",
-     nvidia(
-         device("NVIDIA A100-SXM4-80GB", 81153 * kMiB, 8, 0, 108, 40 * kMiB))},
+     nvidia(device(
+         "NVIDIA A100-SXM4-80GB",
+         81153 * kMiB,
+         8,
+         0,
+         108,
+         40 * kMiB,
+         164 * kKiB,
+         {1410, 1593, 5120}))},
     {"h100",
-     nvidia(
-         device("NVIDIA H100 80GB HBM3", 81090 * kMiB, 9, 0, 132, 50 * kMiB))},
+     nvidia(device(
+         "NVIDIA H100 80GB HBM3",
+         81090 * kMiB,
+         9,
+         0,
+         132,
+         50 * kMiB,
+         228 * kKiB,
+         {1980, 2619, 5120}))},
     {"h200",
-     nvidia(device("NVIDIA H200", 143156 * kMiB, 9, 0, 132, 60 * kMiB))},
+     nvidia(device(
+         "NVIDIA H200",
+         143156 * kMiB,
+         9,
+         0,
+         132,
+         60 * kMiB,
+         228 * kKiB,
+         {1980, 3201, 6144}))},
     {"l4",
-     nvidia(device("NVIDIA L4", 22563 * kMiB, 8, 9, 58, 48 * kMiB, 1536))},
+     nvidia(device(
+         "NVIDIA L4",
+         22563 * kMiB,
+         8,
+         9,
+         58,
+         48 * kMiB,
+         100 * kKiB,
+         {2040, 6251, 192},
+         1536))},
     {"mi300x",
      device(
          "AMD Instinct MI300X",
@@ -67,6 +122,8 @@ constexpr Profile kProfiles[] = {
          4,
          304,
          4 * kMiB,
+         64 * kKiB,
+         {2100, 1300, 8192},
          2048,
          64)},
     {"rtx4090",
@@ -77,10 +134,30 @@ constexpr Profile kProfiles[] = {
          9,
          128,
          72 * kMiB,
+         100 * kKiB,
+         {2520, 10501, 384},
          1536))},
-    {"t4", nvidia(device("Tesla T4", 14914 * kMiB, 7, 5, 40, 4 * kMiB, 1024))},
+    {"t4",
+     nvidia(device(
+         "Tesla T4",
+         14914 * kMiB,
+         7,
+         5,
+         40,
+         4 * kMiB,
+         64 * kKiB,
+         {1590, 5001, 256},
+         1024))},
     {"v100",
-     nvidia(device("Tesla V100-SXM2-16GB", 16151 * kMiB, 7, 0, 80, 6 * kMiB))},
+     nvidia(device(
+         "Tesla V100-SXM2-16GB",
+         16151 * kMiB,
+         7,
+         0,
+         80,
+         6 * kMiB,
+         96 * kKiB,
+         {1530, 877, 4096}))},
 };
 
 } // namespace

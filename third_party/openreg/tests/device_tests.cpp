@@ -243,7 +243,15 @@ TEST_F(DeviceTest, PropertiesDescribeADevice) {
   EXPECT_GE(properties.maxThreadsPerMultiProcessor, properties.warpSize);
   EXPECT_GT(properties.regsPerMultiprocessor, 0);
   EXPECT_GT(properties.sharedMemPerBlock, 0u);
-  EXPECT_NE(properties.sharedMemPerBlock, SIZE_MAX);
+  EXPECT_GE(properties.sharedMemPerBlockOptin, properties.sharedMemPerBlock);
+  EXPECT_GE(
+      properties.sharedMemPerMultiprocessor, properties.sharedMemPerBlockOptin);
+  EXPECT_NE(properties.sharedMemPerMultiprocessor, SIZE_MAX);
+  EXPECT_GT(properties.clockRate, 0);
+  EXPECT_GT(properties.memoryClockRate, 0);
+  EXPECT_GT(properties.memoryBusWidth, 0);
+  EXPECT_EQ(properties.integrated, 0);
+  EXPECT_EQ(properties.isMultiGpuBoard, 0);
   EXPECT_GT(properties.l2CacheSize, 0u);
   EXPECT_NE(properties.l2CacheSize, SIZE_MAX);
 }
@@ -292,6 +300,14 @@ TEST_F(DeviceTest, EachDeviceHasItsOwnUuidWhichAnotherProcessSeesToo) {
       },
       ::testing::ExitedWithCode(0),
       "seen: " + first + ' ' + second);
+}
+
+TEST_F(DeviceTest, EachDeviceHasItsOwnPlaceOnTheBus) {
+  orDeviceProp first{}, second{};
+  ASSERT_EQ(orGetDeviceProperties(&first, 0), orSuccess);
+  ASSERT_EQ(orGetDeviceProperties(&second, 1), orSuccess);
+  EXPECT_NE(first.pciBusID, second.pciBusID);
+  EXPECT_EQ(first.pciDomainID, second.pciDomainID);
 }
 
 TEST_F(DeviceTest, AttributesAgreeWithTheProperties) {

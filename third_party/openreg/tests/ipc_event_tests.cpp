@@ -259,6 +259,40 @@ TEST(IpcEventTest, AnInterprocessEventWorksInItsOwnProcess) {
       orEventElapsedTime(&milliseconds, event, event), orErrorInvalidHandle);
 }
 
+// While the queue is full a record has begun but is not queued yet.
+TEST(IpcEventTest, AStreamNeverWaitsForItsOwnRecord) {
+  auto body = [] {
+    alarm(60);
+    constexpr int kQueue = 1024;
+    Stream stream;
+    Event event(orEventInterprocess);
+    for (int i = 0; i < 50; ++i) {
+      Gate gate(stream);
+      for (int k = 1; k < kQueue; ++k) {
+        EXPECT_EQ(orLaunchKernel(stream, [] {}), orSuccess);
+      }
+      std::atomic<int> calling = 0;
+      std::thread recorder([&] {
+        ++calling;
+        EXPECT_EQ(orEventRecord(event, stream), orSuccess);
+      });
+      std::thread waiter([&] {
+        ++calling;
+        EXPECT_EQ(orStreamWaitEvent(stream, event, 0), orSuccess);
+      });
+      while (calling < 2) {
+        std::this_thread::yield();
+      }
+      gate.open();
+      recorder.join();
+      waiter.join();
+      EXPECT_EQ(orStreamSynchronize(stream), orSuccess);
+    }
+    return childWentWell();
+  };
+  EXPECT_CHILD_SUCCEEDS(body);
+}
+
 TEST(IpcEventTest, WhatCannotBeSharedIsRefused) {
   orEvent_t made = nullptr;
   EXPECT_EQ(

@@ -17,12 +17,22 @@ typedef struct orDeviceProp {
   int maxThreadsPerMultiProcessor;
   int regsPerMultiprocessor;
   size_t sharedMemPerBlock;
+  size_t sharedMemPerBlockOptin;
+  size_t sharedMemPerMultiprocessor;
   size_t l2CacheSize;
   /* What the matrix library of the device posed as keeps allocated for each
      thread and stream that used it, and for products with a bias besides; 0 for
      a plain device. */
   size_t productWorkspace;
   size_t biasWorkspace;
+  int clockRate; /* kHz */
+  int memoryClockRate; /* kHz */
+  int memoryBusWidth; /* bits */
+  int integrated; /* 1: shares its memory with the host */
+  int isMultiGpuBoard;
+  int pciDomainID;
+  int pciBusID; /* the same for a device in every process */
+  int pciDeviceID;
 } orDeviceProp;
 
 /** Properties that can be asked for one by one. */
@@ -163,6 +173,23 @@ orGetDeviceProperties(orDeviceProp* properties, int device);
  */
 OPENREG_EXPORT orError_t
 orDeviceGetAttribute(int* value, orDeviceAttr attribute, int device);
+
+/**
+ * Tell how busy a device is: the part of a sample period of about 20
+ * milliseconds, from the call on, in which it ran kernels, copies, sets or host
+ * functions of this process.
+ *
+ * @param[out] percent  from 0 to 100
+ * @param[in]  device   index in [0, count)
+ *
+ * @retval orSuccess             `percent` is set
+ * @retval orErrorInvalidValue   `percent` is NULL
+ * @retval orErrorInvalidDevice  `device` is out of range
+ *
+ * Threads: any. Blocks: for the sample period.
+ * CUDA twin: nvmlDeviceGetUtilizationRates.
+ */
+OPENREG_EXPORT orError_t orDeviceGetUtilization(int* percent, int device);
 
 /**
  * Tell whether kernels of `device` can be allowed to use memory of `peer`:

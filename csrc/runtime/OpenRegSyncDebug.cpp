@@ -1,0 +1,36 @@
+#include "runtime/OpenRegSyncDebug.h"
+
+#include <c10/util/Exception.h>
+
+#include <atomic>
+
+namespace c10::openreg {
+namespace {
+
+std::atomic<SyncDebugMode> current{SyncDebugMode::Disabled};
+
+} // namespace
+
+void set_sync_debug_mode(int mode) {
+  TORCH_CHECK(
+      mode >= 0 && mode <= 2,
+      "invalid value of debug_mode, expected one of 0,1,2, but got ",
+      mode);
+  current = static_cast<SyncDebugMode>(mode);
+}
+
+SyncDebugMode get_sync_debug_mode() noexcept {
+  return current.load(std::memory_order_relaxed);
+}
+
+void noteSynchronization() {
+  const SyncDebugMode mode = get_sync_debug_mode();
+  if (C10_LIKELY(mode == SyncDebugMode::Disabled)) {
+    return;
+  }
+  constexpr auto kSentence = "called a synchronizing OpenReg operation";
+  TORCH_CHECK(mode != SyncDebugMode::Error, kSentence);
+  TORCH_WARN(kSentence);
+}
+
+} // namespace c10::openreg
