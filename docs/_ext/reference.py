@@ -177,7 +177,9 @@ def python_markdown(module, name):
     if inspect.ismodule(thing):
         return f"**`{name}`**\n\n{docstring(thing)}\n"
     if not callable(thing):
-        return f"**`{name}`**\n"
+        plain = isinstance(thing, (bool, int, str))
+        told = repr(thing) if plain else type(thing).__name__
+        return f"**`{name}`**\n\nIs `{told}`.\n"
     own = inspect.isclass(thing) and not thing.__module__.startswith("torch_openreg")
     lines = [f"**`{name}{'' if own else signature(thing)}`**", ""]
     if own:
