@@ -141,10 +141,10 @@ def test_a_pool_takes_and_returns_tensors():
         del results
 
 
-def test_what_is_sent_is_complete(remote):
+def test_what_is_sent_is_complete(remote, hold):
     x = torch.full((3,), -1.0, device="openreg")
     x.add_(1)  # the first time an operator waits
-    gate = Gate(torch.openreg.current_stream())
+    gate = hold(torch.openreg.current_stream())
     x.add_(1)
     sender = threading.Thread(target=remote.send, args=(torch.Tensor.tolist, x))
     sender.start()
