@@ -78,7 +78,14 @@ def kept(name):
 
 
 def drop(name):
+    """Lets a tensor go, and waits until its memory has been given back."""
     del KEPT[name]
+    synchronize()
+
+
+def synchronize():
+    for device in (0, 1):
+        torch.openreg.synchronize(device)
 
 
 def read(name):
@@ -106,6 +113,7 @@ def shared_mappings():
 
 def figures():
     """What must be as before when all that was shared is gone."""
+    synchronize()
     torch.openreg.ipc_collect()
     return {
         "allocated": [torch.openreg.memory_allocated(d) for d in (0, 1)],

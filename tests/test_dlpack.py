@@ -103,6 +103,7 @@ def test_no_stream_and_1_mean_the_default_one(stream, hold):
 @pytest.mark.parametrize("given", [{}, {"stream": -1}, "its own"])
 def test_nothing_waits_that_need_not(given, hold):
     x = torch.ones(2, device="openreg")
+    torch.openreg.synchronize()
     side = torch.openreg.Stream()
     hold(side)
     with torch.openreg.stream(side):

@@ -92,12 +92,12 @@ inline size_t openFiles() {
   return static_cast<size_t>(std::distance(begin(files), end(files)));
 }
 
-/// How many separate ranges of addresses the process has mapped.
+/// How many separate ranges of the library's files the process has mapped.
 inline size_t mappings() {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
   for (std::string line; std::getline(maps, line);) {
-    ++count;
+    count += line.find("memfd:openreg") != std::string::npos;
   }
   return count;
 }
