@@ -15,7 +15,7 @@ import torch
 from torch_openreg.openreg import _utils
 
 PAGE = Path(__file__).parent.parent / "docs" / "parity.md"
-SUBMODULES = ("memory", "nvtx", "random", "sparse", "streams")
+SUBMODULES = ("amp", "memory", "nvtx", "random", "sparse", "streams")
 # Called by PyTorch itself, or by libraries.
 PRIVATE = ("_get_generator", "_lazy_call", "_lazy_init", "_sleep")
 
@@ -107,7 +107,7 @@ def test_no_more_is_left_out_than_is_known():
     # But for what comes with a part of the device that is yet to be built.
     names = cuda_names() - tables()["with"].keys()
     found = {name for name in names if exists(name)}
-    assert len(found) >= 0.93 * len(names), f"{len(found)} of {len(names)}"
+    assert len(found) >= 0.95 * len(names), f"{len(found)} of {len(names)}"
 
 
 def parameters(function):
@@ -202,6 +202,8 @@ def untyped(function):
 def test_every_public_function_has_types():
     without = {}
     for name, thing in own_things():
+        if name.startswith("amp."):
+            continue  # CUDA's have none, and signatures are compared
         function = getattr(thing, "fget", None) or getattr(thing, "__func__", thing)
         own = getattr(function, "__module__", "").startswith("torch_openreg")
         if own and inspect.isfunction(function) and untyped(function):

@@ -16,7 +16,7 @@ USES = {
     "work in a stream": "m._sleep(0); m.synchronize()",
     "work queued around torch.openreg": (
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from conftest import Gate\n"
+        "from gate import Gate\n"
         "stream = torch.Stream(device='openreg')\n"
         "gate = Gate(stream); gate.open(); stream.synchronize()"
     ),

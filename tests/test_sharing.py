@@ -8,7 +8,7 @@ import pytest
 import remote as r
 import torch
 import torch.multiprocessing as mp
-from conftest import Gate
+from gate import Gate
 from torch.multiprocessing import reductions
 
 

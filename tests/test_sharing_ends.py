@@ -6,7 +6,7 @@ from multiprocessing.reduction import ForkingPickler
 import pytest
 import remote as r
 import torch
-from conftest import Gate
+from gate import Gate
 
 
 @pytest.fixture

@@ -389,7 +389,7 @@ def test_a_device_is_waited_for_alone(device, hold):
 WAITING = """
 import sys, threading, torch
 sys.path.insert(0, {tests!r})
-from conftest import Gate
+from gate import Gate
 stream = torch.openreg.current_stream()
 gate, go = Gate(stream), threading.Event()
 opener = threading.Thread(target=lambda: (go.wait(), gate.open()))

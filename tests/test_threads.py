@@ -178,6 +178,12 @@ def test_the_number_of_threads_reaches_the_backward():
             torch.set_num_threads(number)
             Ask.apply(x).sum().backward()
         assert seen == [1, 2, 1]
+        # Another thread's number is its own, as that of a DataLoader's.
+        torch.set_num_threads(2)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(torch.set_num_threads, 1).result()
+        Ask.apply(x).sum().backward()
+        assert seen[-1] == torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
 

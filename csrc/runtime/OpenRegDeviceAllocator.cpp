@@ -226,7 +226,7 @@ DataPtr OpenRegDeviceAllocator::allocate(
     return C10_LIKELY(cachingEnabled())
         ? pool.allocate(
               nbytes, stream.stream(), contextFor(pool, PoolRecord::State))
-        : allocateUncached(nbytes, device);
+        : allocateUncached(nbytes, stream);
   };
   void* pointer = take();
   if (C10_UNLIKELY(!pointer) && collectSent()) {
@@ -244,9 +244,12 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
   const DeviceIndex device = stream.device_index();
   BlockPool& pool = memoryOf(device).pool;
   const PoolContext context = contextFor(pool, PoolRecord::State);
-  void* pointer = C10_LIKELY(cachingEnabled())
-      ? pool.tryAllocate(nbytes, stream.stream(), context)
-      : allocateUncached(nbytes, device);
+  void* pointer = nullptr;
+  if (C10_LIKELY(cachingEnabled())) {
+    pointer = pool.tryAllocate(nbytes, stream.stream(), context);
+  } else if (!isPlugged()) { // a program's functions may wait
+    pointer = allocateUncached(nbytes, stream);
+  }
   if (C10_UNLIKELY(!pointer)) {
     // Waiting will not help a request for more than there is.
     const auto info = getMemoryInfo(device);

@@ -3,9 +3,7 @@
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegIpc.h"
-
-#include <ATen/Parallel.h>
-#include <torch/csrc/autograd/graph_task.h>
+#include "runtime/OpenRegThreads.h"
 
 #include <utility>
 
@@ -66,7 +64,9 @@ void OpenRegGuardImpl::synchronizeDevice(DeviceIndex device) const {
 
 // --- streams ------------------------------------------------------------------
 
+// Autograd asks for it on the thread that calls backward().
 Stream OpenRegGuardImpl::getStream(Device device) const {
+  noteThreadsForBackward();
   return getCurrentOpenRegStream(device.index());
 }
 
@@ -88,9 +88,7 @@ Stream OpenRegGuardImpl::getStreamFromGlobalPool(
 // threads for kernels that they began with, whatever torch.set_num_threads() says
 // later; the same backward on the CPU runs in the caller's thread and follows.
 Stream OpenRegGuardImpl::exchangeStream(Stream stream) const {
-  if (torch::autograd::get_current_graph_task_id() != -1) {
-    at::init_num_threads();
-  }
+  useThreadsOfBackward();
   return exchangeCurrentStream(stream);
 }
 

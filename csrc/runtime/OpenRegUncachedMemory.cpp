@@ -5,7 +5,7 @@
 
 #include <atomic>
 #include <mutex>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -13,10 +13,17 @@ namespace c10::openreg {
 namespace {
 
 std::atomic<bool> enabled{true};
+PluggedAllocator plugged;
+
+struct Allocation {
+  size_t bytes;
+  int device;
+  orStream_t stream;
+};
 
 struct Memory {
   std::mutex mutex;
-  std::unordered_set<void*> live;
+  std::unordered_map<void*, Allocation> live;
   std::vector<void*> dropped; // inside of kernels
 };
 
@@ -48,17 +55,7 @@ void releaseDropped() {
   }
 }
 
-} // namespace
-
-bool cachingEnabled() noexcept {
-  return enabled.load(std::memory_order_relaxed);
-}
-
-void enableCaching(bool value) noexcept {
-  enabled = value;
-}
-
-void* allocateUncached(size_t nbytes, DeviceIndex device) {
+void* fromDevice(size_t nbytes, DeviceIndex device) {
   releaseDropped();
   const OpenRegGuard guard(device);
   void* pointer = nullptr;
@@ -68,20 +65,58 @@ void* allocateUncached(size_t nbytes, DeviceIndex device) {
     return nullptr;
   }
   OPENREG_CHECK(status);
-  const std::lock_guard lock(memory().mutex);
-  memory().live.insert(pointer);
+  return pointer;
+}
+
+} // namespace
+
+bool cachingEnabled() noexcept {
+  return enabled.load(std::memory_order_relaxed);
+}
+
+void enableCaching(bool value) noexcept {
+  enabled = value && !isPlugged();
+}
+
+void plugAllocator(const PluggedAllocator& allocator) {
+  plugged = allocator;
+  enabled = false;
+}
+
+bool isPlugged() noexcept {
+  return plugged.allocate != nullptr;
+}
+
+void* allocateUncached(size_t nbytes, const OpenRegStream& stream) {
+  const int device = stream.device_index();
+  void* pointer = isPlugged()
+      ? plugged.allocate(static_cast<ssize_t>(nbytes), device, stream)
+      : fromDevice(nbytes, stream.device_index());
+  if (pointer) {
+    const std::lock_guard lock(memory().mutex);
+    memory().live[pointer] = {nbytes, device, stream};
+  }
   return pointer;
 }
 
 bool freeUncached(void* pointer) {
+  Allocation was;
   {
     const std::lock_guard lock(memory().mutex);
-    if (memory().live.erase(pointer) == 0) {
+    const auto found = memory().live.find(pointer);
+    if (found == memory().live.end()) {
       return false;
     }
+    was = found->second;
+    memory().live.erase(found);
   }
-  releaseDropped();
-  release(pointer);
+  if (isPlugged()) {
+    plugged.free(
+        pointer, static_cast<ssize_t>(was.bytes), was.device, was.stream);
+  } else {
+    releaseDropped();
+    release(pointer);
+  }
   return true;
 }
 

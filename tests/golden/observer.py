@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import Gate
+from gate import Gate
 
 CASES = {}
 

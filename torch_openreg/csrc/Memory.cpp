@@ -123,6 +123,21 @@ void addMemory(py::module_& module) {
       torch::wrap_pybind_function(
           [](bool value) { c10::openreg::enableCaching(value); }),
       py::arg("value"));
+  module.def("_allocatorInitialized", [] {
+    return getOpenRegDeviceAllocator().initialized();
+  });
+  module.def("_isPlugged", [] { return c10::openreg::isPlugged(); });
+  module.def(
+      "_plugAllocator",
+      torch::wrap_pybind_function([](intptr_t allocate, intptr_t free) {
+        c10::openreg::PluggedAllocator functions;
+        functions.allocate =
+            reinterpret_cast<decltype(functions.allocate)>(allocate);
+        functions.free = reinterpret_cast<decltype(functions.free)>(free);
+        c10::openreg::plugAllocator(functions);
+      }),
+      py::arg("allocate"),
+      py::arg("free"));
   module.def("_emptyCache", torch::wrap_pybind_function_no_gil([] {
                getOpenRegDeviceAllocator().emptyCache();
              }));

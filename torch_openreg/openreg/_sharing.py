@@ -21,7 +21,7 @@ _torch_reduce_storage = reductions.reduce_storage
 _torch_is_shared = torch.UntypedStorage.is_shared
 
 
-def ipc_collect():
+def ipc_collect() -> None:
     """Give back the memory of sent tensors that nobody uses any more.
 
     It is also done with each tensor that is sent or deleted here, and before an

@@ -26,6 +26,7 @@ from ._history import (
     memory_snapshot,
     use_mem_pool,
 )
+from ._pluggable import OpenRegPluggableAllocator, change_current_allocator
 from ._lazy import _lazy_init, device_count, is_initialized
 from ._usage import list_gpu_processes
 from ._utils import _get_device_index
@@ -34,6 +35,7 @@ from .streams import stream as _stream_context
 
 __all__ = [
     "MemPool",
+    "OpenRegPluggableAllocator",
     "OutOfMemoryError",
     "_dump_snapshot",
     "_record_memory_history",
@@ -44,6 +46,7 @@ __all__ = [
     "caching_allocator_delete",
     "caching_allocator_disabled",
     "caching_allocator_enable",
+    "change_current_allocator",
     "empty_cache",
     "empty_host_cache",
     "get_allocator_backend",
@@ -142,8 +145,9 @@ def caching_allocator_disabled() -> Iterator[None]:
 
 
 def get_allocator_backend() -> str:
-    """The kind of allocator, in CUDA's words: "native", PyTorch's caching one."""
-    return "native"
+    """The kind of allocator, in CUDA's words: "native", PyTorch's caching one, or
+    "pluggable"."""
+    return "pluggable" if _C._isPlugged() else "native"
 
 
 def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:

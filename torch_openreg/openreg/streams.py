@@ -132,14 +132,14 @@ class Event(torch.Event):
         return event
 
     @classmethod
-    def from_ipc_handle(cls, device, handle):
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> "Event":
         """Open an event of another process, on a device of this one."""
         _lazy_init()
         event = cls(interprocess=True)
         _C._openSharedEvent(event, _get_device_index(device, optional=True), handle)
         return event
 
-    def ipc_handle(self):
+    def ipc_handle(self) -> bytes:
         """Bytes from which another process opens this event.
 
         An event that was not recorded yet takes the current device. Its process

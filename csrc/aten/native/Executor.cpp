@@ -7,9 +7,6 @@
 #include <string>
 #include <unordered_set>
 
-// Of the OpenMP library that PyTorch brings along.
-extern "C" [[gnu::weak]] void omp_set_num_threads(int threads);
-
 namespace at::native::openreg {
 
 using c10::IValue;
@@ -76,13 +73,6 @@ const char* immortalName(const c10::FunctionSchema& schema) {
 void checkFinished(bool finished, const OpenRegStream& stream) {
   if (C10_UNLIKELY(!finished)) {
     OPENREG_CHECK(orStreamSynchronize(stream)); // it failed: to hear why
-  }
-}
-
-void useThreads(int threads) {
-  // The question makes PyTorch set its default for a thread that is new to it.
-  if (at::get_num_threads() != threads && omp_set_num_threads) {
-    omp_set_num_threads(threads);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "aten/native/Alias.h"
 #include "aten/native/DeviceCheck.h"
 #include "aten/native/Fallback.h"
+#include "runtime/OpenRegThreads.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -67,10 +68,6 @@ void runHere(const char* name, const OpenRegStream& stream, Body body) {
   runOnThisThread(name, orLaunchHere, stream, body);
 }
 
-/// Lets kernels on the calling thread use so many threads. Other than with
-/// at::set_num_threads(), threads made later do not get that number too.
-void useThreads(int threads);
-
 /// Work up to this many bytes touched is small: some ten microseconds.
 inline constexpr size_t kSmallBytes = 64 * 1024;
 
@@ -83,7 +80,7 @@ struct Queued {
   int threads = at::get_num_threads();
 
   void operator()() {
-    useThreads(threads);
+    c10::openreg::useThreads(threads);
     const at::AutoDispatchBelowADInplaceOrView below;
     try {
       body();

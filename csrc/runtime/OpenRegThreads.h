@@ -1,0 +1,17 @@
+// How many threads a kernel may use.
+#pragma once
+
+namespace c10::openreg {
+
+/// Lets kernels on the calling thread use so many threads. Other than with
+/// at::set_num_threads(), threads made later do not get that number too.
+void useThreads(int threads);
+
+/// A backward pass runs on threads of autograd. Kernels there shall use as many
+/// threads as those of the thread that asked for it, which calls the first function
+/// beforehand; threads of autograd call the second. PyTorch's number for new threads
+/// is no help: any thread may have set it, as a DataLoader's does that pins memory.
+void noteThreadsForBackward();
+void useThreadsOfBackward();
+
+} // namespace c10::openreg

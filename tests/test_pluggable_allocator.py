@@ -1,0 +1,125 @@
+"""Device memory from an allocator that a program brings."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import torch_openreg
+
+SOURCE = """
+#include <openreg.h>
+#include <stdio.h>
+
+long live, calls;
+void* give(ssize_t size, int device, orStream_t stream) {
+  void* pointer = NULL;
+  orSetDevice(device);
+  if (orMalloc(&pointer, size) != orSuccess) {
+    orGetLastError();
+    return NULL;
+  }
+  live += size;
+  ++calls;
+  return pointer;
+}
+void take(void* pointer, ssize_t size, int device, orStream_t stream) {
+  orStreamSynchronize(stream);
+  orFree(pointer);
+  live -= size;
+}
+"""
+START = """
+import ctypes, torch
+from torch import openreg
+library = ctypes.CDLL({path!r})
+live, calls = (ctypes.c_long.in_dll(library, name) for name in ("live", "calls"))
+allocator = openreg.memory.OpenRegPluggableAllocator({path!r}, "give", "take")
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    package = Path(torch_openreg.__file__).parent
+    folder = tmp_path_factory.mktemp("pluggable")
+    (folder / "allocator.c").write_text(SOURCE)
+    command = [
+        *(shutil.which("cc") or "gcc", "-shared", "-fPIC", "-o", "allocator.so"),
+        *(
+            "allocator.c",
+            f"-I{package / 'include'}",
+            f"-L{package / 'lib'}",
+            "-lopenreg",
+        ),
+    ]
+    subprocess.run(command, cwd=folder, check=True)
+    return str(folder / "allocator.so")
+
+
+@pytest.fixture
+def run(run_python, library):
+    return lambda code, **options: run_python(
+        START.format(path=library) + code, **options
+    )
+
+
+def test_all_memory_comes_from_it_and_goes_back(run):
+    code = """
+openreg.memory.change_current_allocator(allocator)
+model = torch.nn.Linear(300, 4).to("openreg:1")
+x = torch.ones(8, 300, device="openreg:1")
+loss = model(x).cumsum(0).square().mean()
+loss.backward()
+assert live.value > 300 * 8 * 4, live.value
+assert openreg.memory_allocated(1) == 0
+expected = torch.nn.functional.linear(x.cpu(), model.weight.cpu(), model.bias.cpu())
+assert torch.equal(model(x).cpu(), expected)
+del model, x, loss
+openreg.synchronize(1)
+print(calls.value > 5, live.value, openreg.memory.get_allocator_backend())
+"""
+    assert run(code) == "True 0 pluggable"
+
+
+def test_it_is_refused_once_memory_was_allocated(run):
+    code = """
+x = torch.ones(2, device="openreg")
+try:
+    openreg.memory.change_current_allocator(allocator)
+except RuntimeError as error:
+    print(error, calls.value, openreg.memory.get_allocator_backend())
+"""
+    assert run(code) == "Can't swap an already initialized allocator 0 native"
+
+
+def test_no_memory_is_the_usual_error(run):
+    code = """
+openreg.memory.change_current_allocator(allocator)
+try:
+    torch.empty(1 << 40, device="openreg")
+except torch.OutOfMemoryError as error:
+    print("Tried to allocate" in str(error), live.value)
+"""
+    assert run(code) == "True 0"
+
+
+def test_the_cache_stays_off(run):
+    code = """
+openreg.memory.change_current_allocator(allocator)
+x = torch.ones(2, device="openreg")
+openreg.caching_allocator_enable(True)
+y = torch.ones(2, device="openreg")
+print(calls.value)
+"""
+    assert run(code) == "2"
+
+
+def test_a_function_that_is_not_there_is_told(run):
+    code = """
+try:
+    openreg.memory.OpenRegPluggableAllocator(library._name, "give", "nothing")
+except AttributeError as error:
+    print(error)
+"""
+    assert "nothing" in run(code)
