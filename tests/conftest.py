@@ -13,6 +13,14 @@ import pytest
 from gate import Gate, load_libopenreg
 
 
+@pytest.fixture(autouse=True)
+def threads_as_before():
+    """A DataLoader's thread that pins memory sets the number for new threads to 1."""
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(torch.get_num_threads())
+
+
 @pytest.fixture
 def hold():
     """Makes gates: `gate = hold(stream)`; all are open when the test ends."""
