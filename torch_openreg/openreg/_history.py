@@ -85,7 +85,7 @@ class MemPool:
     """A pool of memory of its own, for use with :func:`use_mem_pool`.
 
     Args:
-        allocator: None, since there is one allocator only
+        allocator: None: its memory is that of the device's allocator
         use_on_oom: let other allocations use it before they fail
         no_split: hand out its segments whole
     """
@@ -100,7 +100,7 @@ class MemPool:
     ) -> None:
         if allocator is not None:
             raise TypeError(
-                "openreg has one allocator, so a MemPool takes allocator=None, but "
+                "a MemPool is of the device's allocator: pass allocator=None, but "
                 f"got {type(allocator).__name__}"
             )
         _lazy_init()

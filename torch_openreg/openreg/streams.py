@@ -132,7 +132,7 @@ class Event(torch.Event):
         return event
 
     @classmethod
-    def from_ipc_handle(cls, device: Any, handle: bytes) -> "Event":
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> Event:
         """Open an event of another process, on a device of this one."""
         _lazy_init()
         event = cls(interprocess=True)
@@ -247,9 +247,8 @@ class StreamContext:
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
-        self._before: list[
-            list[Stream]
-        ] = []  # a stack: a context may be entered again inside itself
+        # A stack: a context may be entered again inside itself.
+        self._before: list[list[Stream]] = []
 
     def __enter__(self) -> None:
         if self.stream is None:
