@@ -63,6 +63,14 @@ asan tsan: gtest ## what needs no torch under AddressSanitizer / ThreadSanitizer
 	@cmake --preset $@ > /dev/null && cmake --build --preset $@ -j $(JOBS)
 	ctest --preset $@ -j $(JOBS) --progress
 
+FUZZ_SECONDS ?= 60
+.PHONY: fuzz
+fuzz: ## the parser of the device process's messages under libFuzzer (needs clang)
+	@mkdir -p build/fuzz/corpus
+	clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Icsrc \
+	  tests/fuzz/wire_fuzz.cpp csrc/remote/Wire.cpp -o build/fuzz/wire_fuzz
+	build/fuzz/wire_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 build/fuzz/corpus
+
 .PHONY: soak
 soak: gtest build-dev build-asan build-tsan ## every test of the device twenty times in three builds
 	cd $(OPENREG) && for preset in dev asan tsan; do \
