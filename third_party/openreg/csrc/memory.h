@@ -63,12 +63,18 @@ class DeviceMemory {
   }
   size_t used();
 
+  /// Where the bytes are, see orDeviceGetMemory(). Throws std::bad_alloc.
+  orDeviceMemory place();
+
   /// A new allocation of whole pages, or nullptr if there is no room.
   void* allocate(size_t bytes);
 
   /// Frees the allocation that starts at `pointer`. Returns false if none does.
   bool free(void* pointer);
   void freeAll();
+
+  /// All bytes become zero.
+  void clear();
 
   /// Whether a live allocation starts at `pointer`.
   bool isStart(const void* pointer);

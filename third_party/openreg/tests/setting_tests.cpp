@@ -204,6 +204,12 @@ TEST(DeviceAssertTest, RaiseReportsOnceAndTheDeviceWorksOn) {
   EXPECT_CHILD_SUCCEEDS(body);
 }
 
+TEST(ExecutorTest, OtherExecutorsAreRefused) {
+  for (const char* value : {"", "threads", "1"}) {
+    expectRefused("OPENREG_EXECUTOR", value, {"thread", "process"});
+  }
+}
+
 TEST(DeviceAssertTest, OtherWaysAreRefused) {
   for (const char* value : {"", "ignore", "1"}) {
     expectRefused("OPENREG_DEVICE_ASSERT", value, {"sticky", "raise"});
