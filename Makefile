@@ -52,6 +52,10 @@ test-cpp: gtest build ## the C++ tests of the integration
 test-python: build ## the Python tests
 	$(BIN)/python -m pytest
 
+.PHONY: test-process
+test-process: build ## the Python tests with kernels in device processes
+	OPENREG_EXECUTOR=process $(BIN)/python -m pytest
+
 .PHONY: test-libraries
 test-libraries: build $(LIBRARIES)/ready ## accelerate, transformers, Lightning and others on the device
 	$(LIBRARIES)/bin/python -m pytest tests/integration

@@ -56,14 +56,14 @@ class Mapping {
 /// Who may write to a channel.
 enum class Side : uint32_t { Driver = 0, Device = 1 };
 
-// docs:begin channel
+// docs:begin channel-turns
 /// One buffer, and a word that says whose turn it is. Who has the turn reads the
 /// message in the buffer, writes another one over it and passes the turn on. So
 /// messages alternate, and the memory needs no other order.
 ///
 /// The buffer is larger than any message will be; pages that a long one touched go
 /// back to the system.
-// docs:end channel
+// docs:end channel-turns
 class Channel {
  public:
   /// The driver makes channels and sends the memory to the device process.

@@ -10,7 +10,7 @@
 
 namespace c10::openreg::remote {
 
-// docs:begin control
+// docs:begin control-messages
 enum class ControlKind : uint32_t {
   Start = 1, // driver, first: version, device, memory and status page
   Ready, // device: its answer
@@ -25,7 +25,7 @@ struct ControlMessage {
   int32_t driver = 0; // process id
   uint64_t memoryBytes = 0;
 };
-// docs:end control
+// docs:end control-messages
 
 /// One end of a socket pair that nobody else can connect to. Ends with the process
 /// that holds the other end.

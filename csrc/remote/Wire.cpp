@@ -1,16 +1,15 @@
 #include "remote/Wire.h"
 
-#include <string>
-
 namespace c10::openreg::remote {
 namespace {
 
 constexpr size_t kMostDimensions = 64; // PyTorch's own bound
 constexpr size_t kDeepestList = 4;
 
-void require(bool holds, const std::string& otherwise) {
+template <class... Parts>
+void require(bool holds, const Parts&... otherwise) {
   if (!holds) {
-    throw WireError(otherwise);
+    failWire(otherwise...);
   }
 }
 
@@ -26,9 +25,13 @@ WireStorage getStorage(Reader& reader, uint64_t memoryBytes) {
   require(
       storage.bytes <= memoryBytes &&
           storage.offset <= memoryBytes - storage.bytes,
-      "a storage of " + std::to_string(storage.bytes) + " bytes at offset " +
-          std::to_string(storage.offset) + " is not within the " +
-          std::to_string(memoryBytes) + " bytes of the device");
+      "a storage of ",
+      storage.bytes,
+      " bytes at offset ",
+      storage.offset,
+      " is not within the ",
+      memoryBytes,
+      " bytes of the device");
   return storage;
 }
 
@@ -65,19 +68,28 @@ WireTensor getTensor(
   tensor.strides = reader.getAll<int64_t>();
   require(
       tensor.storage < storages,
-      "storage " + std::to_string(tensor.storage) + " is not in [0, " +
-          std::to_string(storages) + ")");
+      "storage ",
+      tensor.storage,
+      " is not in [0, ",
+      storages,
+      ")");
   require(
       tensor.itemBytes >= 1 && tensor.itemBytes <= 16,
-      "an element has 1 to 16 bytes, not " + std::to_string(tensor.itemBytes));
+      "an element has 1 to 16 bytes, not ",
+      tensor.itemBytes);
   require(
       (tensor.flags & ~uint32_t{kAllFlags}) == 0,
-      "unknown flags " + std::to_string(tensor.flags) + " of a tensor");
+      "unknown flags ",
+      tensor.flags,
+      " of a tensor");
   require(
       tensor.sizes.size() == tensor.strides.size() &&
           tensor.sizes.size() <= kMostDimensions,
-      "a tensor has " + std::to_string(tensor.sizes.size()) + " sizes and " +
-          std::to_string(tensor.strides.size()) + " strides");
+      "a tensor has ",
+      tensor.sizes.size(),
+      " sizes and ",
+      tensor.strides.size(),
+      " strides");
   bool negative = tensor.offset < 0;
   uint64_t elements = 1;
   bool overflows = false;
@@ -92,9 +104,9 @@ WireTensor getTensor(
   require(!overflows, "a tensor has more elements than can be counted");
   require(
       fits(tensor, bytesOfStorage(tensor.storage)),
-      "a tensor reaches beyond the " +
-          std::to_string(bytesOfStorage(tensor.storage)) +
-          " bytes of its storage");
+      "a tensor reaches beyond the ",
+      bytesOfStorage(tensor.storage),
+      " bytes of its storage");
   return tensor;
 }
 
@@ -102,8 +114,11 @@ void checkTensorIndex(int64_t index, size_t tensors, bool optional) {
   require(
       (index >= 0 && static_cast<uint64_t>(index) < tensors) ||
           index == kUndefined || (optional && index == kNone),
-      "tensor " + std::to_string(index) + " is not in [0, " +
-          std::to_string(tensors) + ")");
+      "tensor ",
+      index,
+      " is not in [0, ",
+      tensors,
+      ")");
 }
 
 void getValue(
@@ -178,9 +193,10 @@ void expectKind(Reader& reader, MessageKind kind) {
   const auto found = reader.get<MessageKind>();
   require(
       found == kind,
-      "expected a message of kind " +
-          std::to_string(static_cast<uint32_t>(kind)) + ", but got " +
-          std::to_string(static_cast<uint32_t>(found)));
+      "expected a message of kind ",
+      static_cast<uint32_t>(kind),
+      ", but got ",
+      static_cast<uint32_t>(found));
 }
 
 std::vector<uint64_t> getFreed(Reader& reader) {
@@ -306,7 +322,9 @@ void parseResult(
     const auto storage = reader.get<uint32_t>();
     require(
         storage < storageBytes.size(),
-        "storage " + std::to_string(storage) + " is not of the call");
+        "storage ",
+        storage,
+        " is not of the call");
     result.resizes.push_back({storage, getStorage(reader, memoryBytes)});
     bytes[storage] = result.resizes.back().now.bytes;
   }
@@ -323,9 +341,7 @@ void parseResult(
   result.changes.clear();
   for (size_t left = reader.getCount(); left > 0; --left) {
     const auto tensor = reader.get<uint32_t>();
-    require(
-        tensor < tensors,
-        "tensor " + std::to_string(tensor) + " is not of the call");
+    require(tensor < tensors, "tensor ", tensor, " is not of the call");
     result.changes.push_back(
         {tensor, getTensor(reader, bytes.size(), bytesOf)});
   }

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -20,6 +20,14 @@ class WireError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Throws a WireError of these words and numbers.
+template <class... Parts>
+[[noreturn]] void failWire(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  throw WireError(text.str());
+}
+
 // docs:begin wire-kinds
 /// Raised when anything below changes; both sides must have the same.
 inline constexpr uint32_t kWireVersion = 1;
@@ -29,6 +37,7 @@ enum class MessageKind : uint32_t {
   Result, // device: it ran
   Error, // device: it threw
   Unknown, // device: I have no such operator
+  Unspeakable, // device: its results have no form here
   Allocate, // device, in the middle of a call: memory for an output, please
   Allocation, // driver: there it is
 };
@@ -116,8 +125,9 @@ class Writer {
  private:
   char* take(size_t count) {
     if (count > buffer_.size() - used_) {
-      throw WireError(
-          "a message has at most " + std::to_string(buffer_.size()) +
+      failWire(
+          "a message has at most ",
+          buffer_.size(),
           " bytes, and this one is longer");
     }
     char* place = buffer_.data() + used_;
@@ -145,10 +155,13 @@ class Reader {
   T getOf(T first, T last) {
     const auto value = get<T>();
     if (value < first || value > last) {
-      throw WireError(
-          "expected a kind in [" + std::to_string(static_cast<int64_t>(first)) +
-          ", " + std::to_string(static_cast<int64_t>(last)) + "], but got " +
-          std::to_string(static_cast<int64_t>(value)));
+      failWire(
+          "expected a kind in [",
+          static_cast<int64_t>(first),
+          ", ",
+          static_cast<int64_t>(last),
+          "], but got ",
+          static_cast<int64_t>(value));
     }
     return value;
   }
@@ -156,9 +169,11 @@ class Reader {
   size_t getCount() {
     const auto count = get<uint64_t>();
     if (count > rest_.size() / 8) {
-      throw WireError(
-          std::to_string(count) + " things cannot be in the " +
-          std::to_string(rest_.size()) + " bytes that are left");
+      failWire(
+          count,
+          " things cannot be in the ",
+          rest_.size(),
+          " bytes that are left");
     }
     return count;
   }
@@ -166,9 +181,12 @@ class Reader {
   std::span<const T> getAll() {
     const auto count = get<uint64_t>();
     if (count > rest_.size() / sizeof(T)) {
-      throw WireError(
-          "a list of " + std::to_string(count) + " is longer than the " +
-          std::to_string(rest_.size()) + " bytes that are left");
+      failWire(
+          "a list of ",
+          count,
+          " is longer than the ",
+          rest_.size(),
+          " bytes that are left");
     }
     const auto bytes = getBytes(count * sizeof(T));
     return {reinterpret_cast<const T*>(bytes.data()), count};
@@ -179,25 +197,21 @@ class Reader {
   }
   std::span<const char> getBytes(size_t count) {
     if (count > rest_.size()) {
-      throw WireError(
-          std::to_string(count) + " bytes are more than the " +
-          std::to_string(rest_.size()) + " that are left");
+      failWire(
+          count, " bytes are more than the ", rest_.size(), " that are left");
     }
     return take((count + 7) / 8 * 8).first(count);
   }
   void expectEnd() const {
     if (!rest_.empty()) {
-      throw WireError(
-          std::to_string(rest_.size()) + " bytes follow the end of a message");
+      failWire(rest_.size(), " bytes follow the end of a message");
     }
   }
 
  private:
   std::span<const char> take(size_t count) {
     if (count > rest_.size()) {
-      throw WireError(
-          "a message ends " + std::to_string(count - rest_.size()) +
-          " bytes too early");
+      failWire("a message ends ", count - rest_.size(), " bytes too early");
     }
     const auto taken = rest_.first(count);
     rest_ = rest_.subspan(count);

@@ -1,8 +1,9 @@
 // Devices: which there are, which is current, what they are like.
 #include "Module.h"
 
-#include "runtime/OpenRegShutdown.h"
 #include "runtime/OpenRegFunctions.h"
+#include "runtime/OpenRegReset.h"
+#include "runtime/OpenRegShutdown.h"
 
 #include <ATen/Context.h>
 #include <torch/csrc/utils/device_lazy_init.h>
@@ -169,6 +170,12 @@ void addDevice(py::module_& module) {
   module.def(
       "_synchronize",
       torch::wrap_pybind_function_no_gil(c10::openreg::device_synchronize));
+  module.def(
+      "_resetDevice",
+      torch::wrap_pybind_function_no_gil([](int64_t device) {
+        c10::openreg::reset_device(toExistingIndex(device));
+      }),
+      py::arg("device"));
 }
 
 } // namespace torch::openreg

@@ -24,6 +24,7 @@ from ._device import (
     get_device_name,
     get_device_properties,
     is_bf16_supported,
+    reset_device,
     set_device,
     synchronize,
 )
@@ -139,6 +140,7 @@ __all__ = [
     "random",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
+    "reset_device",
     "reset_fallback_report",
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",

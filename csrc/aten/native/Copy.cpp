@@ -7,6 +7,7 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ops/copy_ops.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/real.h>
 #include <ATen/quantized/QTensorImpl.h>
@@ -40,8 +41,8 @@ void copyOnDevice(const Tensor& src, const Tensor& dst) {
       "aten::copy_",
       stream,
       dst.nbytes() + src.nbytes(),
-      [to = aliasForLaunch(dst), from = aliasForLaunch(src)] {
-        to.copy_(from);
+      [to = aliasForLaunch(dst), from = aliasForLaunch(src)]() mutable {
+        CpuKernel<at::_ops::copy_>::call(to, from, /*non_blocking=*/false);
       });
 }
 

@@ -223,7 +223,7 @@ Tensor& fill_Scalar(Tensor& self, const Scalar& value) {
       streamOf(self),
       self.nbytes(),
       [to = aliasForLaunch(self), value]() mutable {
-        at::_ops::fill__Scalar::redispatch(kCpuKernel, to, value);
+        CpuKernel<at::_ops::fill__Scalar>::call(to, value);
       });
   return self;
 }

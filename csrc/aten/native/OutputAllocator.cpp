@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 namespace at::native::openreg {
 namespace {
@@ -117,6 +116,13 @@ DataPtr takeDeviceMemory(DataPtr& memory, c10::DeviceIndex device) {
   }
   return getOpenRegDeviceAllocator().adopt(
       deviceAddress(memory.release_context()), device);
+}
+
+OutputPlace outputPlace() {
+  if (scope) {
+    return {scope, hasPlanned() ? 0 : hostBytes};
+  }
+  return hasPlanned() ? OutputPlace{nullptr, 0} : OutputPlace{};
 }
 
 c10::Allocator* outputAllocator() {
