@@ -14,6 +14,7 @@ uint64_t size = 0;
 
 thread_local AskingScope* scope = nullptr;
 
+/// By threads that serve no calls, such as those of OpenMP.
 struct Freed {
   std::mutex mutex;
   std::vector<uint64_t> offsets;
@@ -29,10 +30,18 @@ bool isOurs(const void* pointer) {
   return byte >= base && byte < base + size;
 }
 
+// What a call freed is told with that call: told by another thread it might come late,
+// when the driver has lent the same memory anew.
+thread_local std::vector<uint64_t>* freedByCalls = nullptr;
+
 void noteFreed(void* pointer) {
+  const auto offset = static_cast<uint64_t>(static_cast<char*>(pointer) - base);
+  if (freedByCalls) {
+    freedByCalls->push_back(offset);
+    return;
+  }
   const std::lock_guard lock(freed().mutex);
-  freed().offsets.push_back(
-      static_cast<uint64_t>(static_cast<char*>(pointer) - base));
+  freed().offsets.push_back(offset);
 }
 
 } // namespace
@@ -96,7 +105,10 @@ c10::Allocator* driverAllocator() {
 AskingScope::AskingScope(uint64_t hostBytes, Ask ask)
     : hostBytes_(hostBytes),
       ask_(std::move(ask)),
-      outer_(std::exchange(scope, this)) {}
+      outer_(std::exchange(scope, this)) {
+  thread_local std::vector<uint64_t> freedHere;
+  freedByCalls = &freedHere;
+}
 
 AskingScope::~AskingScope() {
   scope = outer_;
@@ -110,8 +122,14 @@ std::optional<uint64_t> askedOffset(const c10::DataPtr& memory) {
 }
 
 std::vector<uint64_t> takeFreed() {
+  std::vector<uint64_t> offsets;
+  if (freedByCalls) {
+    std::swap(offsets, *freedByCalls);
+  }
   const std::lock_guard lock(freed().mutex);
-  return std::exchange(freed().offsets, {});
+  offsets.insert(offsets.end(), freed().offsets.begin(), freed().offsets.end());
+  freed().offsets.clear();
+  return offsets;
 }
 
 } // namespace openreg::device

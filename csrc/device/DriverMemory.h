@@ -43,7 +43,8 @@ class [[nodiscard]] AskingScope {
 /// Whether it is memory that was asked for, and where.
 std::optional<uint64_t> askedOffset(const c10::DataPtr& memory);
 
-/// What was freed since the last call: the driver's to reuse.
+/// What the calling thread's calls have freed since the last call of this, and what
+/// threads without calls have: the driver's to reuse.
 std::vector<uint64_t> takeFreed();
 
 } // namespace openreg::device

@@ -101,16 +101,14 @@ class Server {
   }
 
   const c10::OperatorHandle* find() {
-    std::string key(call_.name);
-    key += '.';
-    key += call_.overload;
-    const auto known = operators_.find(key);
+    key_.assign(call_.name).append(1, '.').append(call_.overload);
+    const auto known = operators_.find(key_);
     if (known != operators_.end()) {
       return &known->second;
     }
     const auto op = c10::Dispatcher::singleton().findSchema(
         {std::string(call_.name), std::string(call_.overload)});
-    return op ? &operators_.emplace(key, *op).first->second : nullptr;
+    return op ? &operators_.emplace(key_, *op).first->second : nullptr;
   }
 
   size_t execute(const c10::OperatorHandle& op) {
@@ -167,6 +165,7 @@ class Server {
   StatusPage::Slot* const slot_;
   std::vector<char> copy_;
   remote::WireCall call_;
+  std::string key_;
   std::unordered_map<std::string, c10::OperatorHandle> operators_;
 };
 

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -229,6 +230,7 @@ void DeviceProcess::start() {
 // docs:end start-process
 
 void DeviceProcess::watch(std::shared_ptr<DeviceProcess> process) {
+  pthread_setname_np(pthread_self(), "openreg watch");
   siginfo_t info{};
   int status = 0;
   do {

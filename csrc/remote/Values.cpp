@@ -14,10 +14,11 @@ WireValue& ValueList::append(ValueKind kind) {
 
 void ValueList::addGenerator(const at::Generator& generator) {
   auto& from = *generator.get<at::CPUGeneratorImpl>();
-  const GeneratorState& state = states_.emplace_back(GeneratorState{
-      from.engine().data(),
-      from.next_float_normal_sample(),
-      from.next_double_normal_sample()});
+  const GeneratorState& state =
+      *states_.emplace_back(std::make_unique<GeneratorState>(
+          from.engine().data(),
+          from.next_float_normal_sample(),
+          from.next_double_normal_sample()));
   append(ValueKind::Generator).text = {
       reinterpret_cast<const char*>(&state), sizeof(state)};
   ++count_;

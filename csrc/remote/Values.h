@@ -8,7 +8,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 
-#include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -42,11 +42,12 @@ class ValueList {
 
   size_t count_ = 0; // without those inside of lists
   std::vector<WireValue> values_;
-  std::deque<std::vector<int64_t>> ints_;
-  std::deque<std::vector<double>> doubles_;
-  std::deque<std::vector<uint8_t>> bools_;
-  std::deque<std::vector<int32_t>> indices_;
-  std::deque<GeneratorState> states_;
+  // What values point to. The numbers stay where they are when more lists come.
+  std::vector<std::vector<int64_t>> ints_;
+  std::vector<std::vector<double>> doubles_;
+  std::vector<std::vector<uint8_t>> bools_;
+  std::vector<std::vector<int32_t>> indices_;
+  std::vector<std::unique_ptr<GeneratorState>> states_;
 };
 
 /// The metadata of a tensor, but for its storage.

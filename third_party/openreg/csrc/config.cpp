@@ -253,9 +253,9 @@ std::string Config::read() try {
   seed = readSeed();
   launchBlocking = Variable("OPENREG_LAUNCH_BLOCKING")
                        .oneOf<bool>({{"0", false}, {"1", true}}, false);
-  // Which it is matters to those who have kernels; here it is only checked.
-  (void)Variable("OPENREG_EXECUTOR")
-      .oneOf<bool>({{"thread", false}, {"process", true}}, false);
+  kernelsElsewhere =
+      Variable("OPENREG_EXECUTOR")
+          .oneOf<bool>({{"thread", false}, {"process", true}}, false);
   stickyErrors = Variable("OPENREG_DEVICE_ASSERT")
                      .oneOf<bool>({{"sticky", true}, {"raise", false}}, true);
   waitTimeout = readWaitTimeout();
