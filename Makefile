@@ -52,6 +52,10 @@ test-cpp: gtest build ## the C++ tests of the integration
 test-python: build ## the Python tests
 	$(BIN)/python -m pytest
 
+.PHONY: test-process
+test-process: build ## the Python tests with kernels in device processes
+	OPENREG_EXECUTOR=process $(BIN)/python -m pytest
+
 .PHONY: test-libraries
 test-libraries: build $(LIBRARIES)/ready ## accelerate, transformers, Lightning and others on the device
 	$(LIBRARIES)/bin/python -m pytest tests/integration
@@ -62,6 +66,14 @@ asan tsan: gtest ## what needs no torch under AddressSanitizer / ThreadSanitizer
 	cd $(OPENREG) && ctest --preset $@ -j $(JOBS) --progress
 	@cmake --preset $@ > /dev/null && cmake --build --preset $@ -j $(JOBS)
 	ctest --preset $@ -j $(JOBS) --progress
+
+FUZZ_SECONDS ?= 60
+.PHONY: fuzz
+fuzz: ## the parser of the device process's messages under libFuzzer (needs clang)
+	@mkdir -p build/fuzz/corpus
+	clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Icsrc \
+	  tests/fuzz/wire_fuzz.cpp csrc/remote/Wire.cpp -o build/fuzz/wire_fuzz
+	build/fuzz/wire_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 build/fuzz/corpus
 
 .PHONY: soak
 soak: gtest build-dev build-asan build-tsan ## every test of the device twenty times in three builds

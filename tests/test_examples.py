@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.py"))
+QUICKSTART = next(path for path in EXAMPLES if path.name == "quickstart.py")
 SHORT = {"quickstart.py": ["--steps", "3"]}
 
 
-def run(*command):
+def run(*command, **variables):
     return subprocess.run(
         [sys.executable, *map(str, command)],
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=120,
@@ -25,6 +27,20 @@ def test_example_succeeds_without_a_terminal(example):
     result = run(example, *SHORT.get(example.name, []))
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stderr == ""
+
+
+def test_quickstart_prints_the_same_wherever_kernels_run():
+    here, there = (
+        run(QUICKSTART, "--steps", "3", OPENREG_EXECUTOR=executor)
+        for executor in ("thread", "process")
+    )
+    assert there.returncode == 0, there.stderr
+    assert here.stdout.count("the same: True") == 2
+    losses = [
+        [line for line in done.stdout.splitlines() if "loss" in line]
+        for done in (here, there)
+    ]
+    assert losses[0] == losses[1]
 
 
 def test_the_recipe_for_ci_passes_under_every_schedule():
@@ -45,7 +61,6 @@ def test_the_recipe_for_ci_passes_under_every_schedule():
 
 
 def test_quickstart_fails_when_the_losses_differ():
-    quickstart = next(path for path in EXAMPLES if path.name == "quickstart.py")
     # The generator of the device gets another seed than the CPU's.
     code = f"""
 import runpy, sys, torch
@@ -56,7 +71,7 @@ def uneven(number):
     return generator
 torch.manual_seed = uneven
 sys.argv = ["quickstart.py", "--steps", "3"]
-runpy.run_path({str(quickstart)!r}, run_name="__main__")
+runpy.run_path({str(QUICKSTART)!r}, run_name="__main__")
 """
     result = run("-c", code)
     assert result.returncode == 1, result.stdout + result.stderr

@@ -128,6 +128,10 @@ print(json.dumps([first, count()]))  # pools do not pile up
 """
 
 
+@pytest.mark.skipif(
+    os.environ.get("OPENREG_EXECUTOR") == "process",
+    reason="the threads of kernels are in the device process",
+)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("streams", [1, 3])
 def test_each_stream_computes_with_as_many_threads_as_torch_was_told(

@@ -5,6 +5,7 @@
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegGuard.h"
 #include "runtime/OpenRegIpc.h"
+#include "runtime/OpenRegLostMemory.h"
 #include "runtime/OpenRegUncachedMemory.h"
 
 #include <algorithm>
@@ -134,6 +135,7 @@ void deletePointer(void* pointer) {
   if (!pointer) {
     return;
   }
+  forgetLost(pointer);
   BlockPool& pool = memoryOf(device).pool;
   if (!pool.free(pointer, contextFor(pool, PoolRecord::All)) &&
       !freeUncached(pointer)) {
@@ -276,6 +278,7 @@ void OpenRegDeviceAllocator::copy_data(
   if (count == 0) {
     return;
   }
+  checkNotLost(src);
   OPENREG_CHECK(orMemcpyAsync(
       dest,
       src,

@@ -120,4 +120,15 @@ bool freeUncached(void* pointer) {
   return true;
 }
 
+std::vector<const void*> uncachedOn(DeviceIndex device) {
+  std::vector<const void*> found;
+  const std::lock_guard lock(memory().mutex);
+  for (const auto& [pointer, allocation] : memory().live) {
+    if (allocation.device == device) {
+      found.push_back(pointer);
+    }
+  }
+  return found;
+}
+
 } // namespace c10::openreg

@@ -5,6 +5,7 @@
 #include "runtime/OpenRegStream.h"
 
 #include <cstddef>
+#include <vector>
 
 namespace c10::openreg {
 
@@ -31,5 +32,8 @@ void* allocateUncached(size_t nbytes, const OpenRegStream& stream);
 /// Gives it back, after waiting for the device; from inside a kernel, which may
 /// not wait, with a later call. Returns false if the memory is not of this kind.
 bool freeUncached(void* pointer);
+
+/// What a device has of this kind.
+std::vector<const void*> uncachedOn(DeviceIndex device);
 
 } // namespace c10::openreg

@@ -28,6 +28,7 @@ TEMPLATES = INCLUDE / "openreg.inl"
 READERS = {
     ROOT / "third_party/openreg/csrc/config.cpp": r'Variable(?: \w+)?\("(OPENREG_\w+)"',
     ROOT / "csrc/aten/native/Fallback.cpp": r'get_env\("(OPENREG_\w+)"',
+    ROOT / "csrc/device/main.cpp": r'getenv\("(OPENREG_\w+)"',
 }
 
 

@@ -3,6 +3,7 @@
 
 #include "runtime/OpenRegException.h"
 #include "runtime/OpenRegFunctions.h"
+#include "runtime/OpenRegReset.h"
 #include "runtime/OpenRegShutdown.h"
 #include "runtime/OpenRegSyncDebug.h"
 
@@ -209,6 +210,12 @@ void addDevice(py::module_& module) {
       "_setSyncDebugMode",
       torch::wrap_pybind_function(c10::openreg::set_sync_debug_mode),
       py::arg("mode"));
+  module.def(
+      "_resetDevice",
+      torch::wrap_pybind_function_no_gil([](int64_t device) {
+        c10::openreg::reset_device(toExistingIndex(device));
+      }),
+      py::arg("device"));
 }
 
 } // namespace torch::openreg

@@ -84,6 +84,18 @@ def synchronize(device: Device = None) -> None:
         _C._synchronize()
 
 
+def reset_device(device: Device = None) -> None:
+    """Take a device, by default the current one, back into service after it failed.
+
+    Its queued work is dropped and its error cleared. Streams and events stay. What its
+    tensors held is lost: they raise until they are overwritten whole, as
+    ``load_state_dict()`` does. With ``OPENREG_EXECUTOR=process`` a new device process
+    starts with the next operator.
+    """
+    _lazy_init()
+    _C._resetDevice(_get_device_index(device, optional=True))
+
+
 def _existing(device: Device, what: str) -> int:
     index = _get_device_index(device, optional=True)
     if not 0 <= index < device_count():

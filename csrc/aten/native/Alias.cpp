@@ -3,6 +3,7 @@
 #include "aten/native/Layouts.h"
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
+#include "runtime/OpenRegLostMemory.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
@@ -109,6 +110,7 @@ ThreadSpares& spares() {
 }
 
 DataPtr kernelView(const StorageImpl* storage) {
+  c10::openreg::checkNotLost(storage->data());
   return {kernelAddress(storage->data()), c10::Device(c10::kCPU)};
 }
 

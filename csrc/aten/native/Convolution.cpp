@@ -2,8 +2,8 @@
 
 #include "aten/native/Remembered.h"
 
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/convolution_backward_ops.h>
+#include <ATen/ops/convolution_ops.h>
 
 namespace at::native::openreg {
 namespace {
@@ -23,10 +23,29 @@ struct Convolution {
       int64_t);
   static constexpr const char* name = "aten::convolution_overrideable";
   static constexpr const char* overload_name = "";
+  static constexpr bool callsKernel = true;
 
-  template <class... Args>
-  static Tensor redispatch(DispatchKeySet /*keys*/, const Args&... args) {
-    return at::convolution(args...);
+  static Tensor redispatch(
+      DispatchKeySet /*keys*/,
+      const Tensor& input,
+      const Tensor& weight,
+      const std::optional<Tensor>& bias,
+      IntArrayRef stride,
+      IntArrayRef padding,
+      IntArrayRef dilation,
+      bool transposed,
+      IntArrayRef output_padding,
+      int64_t groups) {
+    return CpuKernel<at::_ops::convolution>::call(
+        input,
+        weight,
+        bias,
+        c10::fromIntArrayRefSlow(stride),
+        c10::fromIntArrayRefSlow(padding),
+        c10::fromIntArrayRefSlow(dilation),
+        transposed,
+        c10::fromIntArrayRefSlow(output_padding),
+        groups);
   }
 };
 // docs:end convolution
@@ -45,6 +64,7 @@ struct ConvolutionBackward {
       std::array<bool, 3>);
   static constexpr const char* name = "aten::convolution_backward_overrideable";
   static constexpr const char* overload_name = "";
+  static constexpr bool callsKernel = true;
 
   static std::tuple<Tensor, Tensor, Tensor> redispatch(
       DispatchKeySet /*keys*/,
@@ -59,18 +79,18 @@ struct ConvolutionBackward {
       int64_t groups,
       std::array<bool, 3> output_mask) {
     // The bias itself is no argument; it has one value per output channel.
-    const int64_t channels =
+    const c10::SymInt channels =
         transposed ? weight.size(1) * groups : weight.size(0);
-    return at::convolution_backward(
+    return CpuKernel<at::_ops::convolution_backward>::call(
         grad_output,
         input,
         weight,
-        IntArrayRef(channels),
-        stride,
-        padding,
-        dilation,
+        c10::SymIntArrayRef(channels),
+        c10::fromIntArrayRefSlow(stride),
+        c10::fromIntArrayRefSlow(padding),
+        c10::fromIntArrayRefSlow(dilation),
         transposed,
-        output_padding,
+        c10::fromIntArrayRefSlow(output_padding),
         groups,
         output_mask);
   }

@@ -4,10 +4,12 @@
 #include "aten/native/Layouts.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegHostAllocator.h"
+#include "runtime/OpenRegLostMemory.h"
 #include "runtime/OpenRegSyncDebug.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ops/copy_ops.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/real.h>
 #include <ATen/quantized/QTensorImpl.h>
@@ -41,8 +43,8 @@ void copyOnDevice(const Tensor& src, const Tensor& dst) {
       "aten::copy_",
       stream,
       dst.nbytes() + src.nbytes(),
-      [to = aliasForLaunch(dst), from = aliasForLaunch(src)] {
-        to.copy_(from);
+      [to = aliasForLaunch(dst), from = aliasForLaunch(src)]() mutable {
+        CpuKernel<at::_ops::copy_>::call(to, from, /*non_blocking=*/false);
       });
 }
 
@@ -141,6 +143,19 @@ void settleQuantizer(const Tensor& dst) {
 
 } // namespace
 
+void beginOverwrite(const Tensor& tensor) {
+  if (C10_LIKELY(!c10::openreg::detail::anyMemoryLost.load())) {
+    return;
+  }
+  const Storage& storage = tensor.storage();
+  if (tensor.nbytes() == storage.nbytes() &&
+      tensor.is_non_overlapping_and_dense()) {
+    c10::openreg::forgetLost(storage.data());
+  } else {
+    c10::openreg::checkNotLost(storage.data());
+  }
+}
+
 Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
   TORCH_CHECK(self.defined() && dst.defined(), "copy of an undefined tensor");
   if (self.sizes() != dst.sizes()) {
@@ -160,6 +175,12 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
       values.sizes() == dst.sizes() ? values : values.expand_as(dst);
   if (dst.numel() == 0) {
     return dst;
+  }
+  if (isOpenReg(src)) {
+    c10::openreg::checkNotLost(src.storage().data());
+  }
+  if (isOpenReg(dst)) {
+    beginOverwrite(dst);
   }
   if (!isOpenReg(src) || !isOpenReg(dst)) {
     copyAcross(src, dst, non_blocking);

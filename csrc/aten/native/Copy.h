@@ -12,4 +12,8 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking);
 /// The same after giving `dst` the sizes of `self`.
 Tensor _copy_from_and_resize(const Tensor& self, const Tensor& dst);
 
+/// To be called before an operator overwrites `tensor`: one that was lost with its
+/// device is good again if it is overwritten whole, and raises if it is not.
+void beginOverwrite(const Tensor& tensor);
+
 } // namespace at::native::openreg

@@ -150,7 +150,7 @@ void Executor::operator()(
       draw.emplace(*generator);
       cpu[*generator_] = draw->generator();
     }
-    op.redispatchBoxed(kernel_, &cpu);
+    callKernelBoxed(op, kernel_, &cpu);
   });
 
   for (size_t place : outputs_) {

@@ -4,19 +4,16 @@
 #include "aten/native/Alias.h"
 #include "aten/native/DeviceCheck.h"
 #include "aten/native/Fallback.h"
+#include "aten/native/Kernel.h"
 #include "runtime/OpenRegThreads.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <c10/core/DispatchKeySet.h>
 
 #include <exception>
 #include <utility>
 
 namespace at::native::openreg {
-
-/// What CPU kernels are called with: below autograd and everything else.
-inline constexpr c10::DispatchKeySet kCpuKernel(c10::DispatchKey::CPU);
 
 /// The stream that work on a tensor goes to: its device's current one.
 inline OpenRegStream streamOf(const TensorBase& tensor) {

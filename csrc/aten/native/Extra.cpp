@@ -33,7 +33,7 @@ void abs_kernel(TensorIteratorBase& iter) {
       output.nbytes() * 2,
       [to = aliasForLaunch(output),
        from = aliasForLaunch(iter.tensor(1))]() mutable {
-        at::_ops::abs_out::redispatch(kCpuKernel, from, to);
+        CpuKernel<at::_ops::abs_out>::call(from, to);
       });
 }
 // docs:end abs-kernel

@@ -55,7 +55,10 @@ bool alwaysWaits(const char* name) {
 
 struct Counts {
   std::mutex mutex;
-  std::map<std::string_view, std::unique_ptr<FallbackCount>> byName;
+  std::map<
+      std::pair<std::string_view, FallbackKind>,
+      std::unique_ptr<FallbackCount>>
+      byName;
 };
 
 Counts& counts() {
@@ -65,11 +68,11 @@ Counts& counts() {
 
 } // namespace
 
-FallbackCount& FallbackCount::of(const char* name) {
+FallbackCount& FallbackCount::of(const char* name, FallbackKind kind) {
   const std::lock_guard lock(counts().mutex);
-  auto& count = counts().byName[name];
+  auto& count = counts().byName[{name, kind}];
   if (!count) {
-    count.reset(new FallbackCount(name));
+    count.reset(new FallbackCount(name, kind));
   }
   return *count;
 }
@@ -84,7 +87,10 @@ void FallbackCount::noteFirst() const {
   if (policy() == Policy::Warn) {
     TORCH_WARN(
         name_,
-        " waits for its stream on openreg: it has no queued form "
+        kind_ == FallbackKind::Waits
+            ? " waits for its stream on openreg: it has no queued form "
+            : " does not run in openreg's device process: it cannot cross "
+              "to there ",
         "(OPENREG_FALLBACK=warn)");
   }
 }
@@ -93,9 +99,12 @@ void FallbackCount::judge() const {
   TORCH_CHECK_NOT_IMPLEMENTED(
       policy() != Policy::Error,
       name_,
-      " has no queued form on openreg and would wait for its stream, which "
-      "OPENREG_FALLBACK=error forbids; with allow or warn it runs");
-  if (alwaysWaits(name_)) {
+      kind_ == FallbackKind::Waits
+          ? " has no queued form on openreg and would wait for its stream, "
+          : " cannot cross to openreg's device process and would run in this "
+            "one, ",
+      "which OPENREG_FALLBACK=error forbids; with allow or warn it runs");
+  if (kind_ == FallbackKind::Waits && alwaysWaits(name_)) {
     c10::openreg::noteSynchronization();
   }
 }
@@ -103,9 +112,13 @@ void FallbackCount::judge() const {
 std::vector<FallbackCount::Entry> FallbackCount::report() {
   std::vector<Entry> entries;
   const std::lock_guard lock(counts().mutex);
-  for (const auto& [name, count] : counts().byName) {
+  for (const auto& [key, count] : counts().byName) {
     if (const uint64_t calls = count->calls_.load()) {
-      entries.push_back({std::string(name), calls});
+      const bool waits = count->kind_ == FallbackKind::Waits;
+      entries.push_back(
+          {count->name_ +
+               std::string(waits ? "" : " (not in the device process)"),
+           calls});
     }
   }
   std::stable_sort(
@@ -117,7 +130,7 @@ std::vector<FallbackCount::Entry> FallbackCount::report() {
 
 void FallbackCount::reset() {
   const std::lock_guard lock(counts().mutex);
-  for (const auto& [name, count] : counts().byName) {
+  for (const auto& [key, count] : counts().byName) {
     count->calls_.store(0);
   }
 }

@@ -1,4 +1,5 @@
-// Operators that have no queued form: counted, and reported or forbidden.
+// Operators that do not run as a GPU would run them: counted, and reported or
+// forbidden.
 #pragma once
 
 #include <atomic>
@@ -8,13 +9,22 @@
 
 namespace at::native::openreg {
 
-/// Counts the calls of one operator that has no queued form: the host waits for
-/// the stream, if that is busy, because the shapes of the outputs are known only
-/// once the kernel has run.
+enum class FallbackKind {
+  /// The operator has no queued form: the host waits for the stream, if that is
+  /// busy, because the shapes of the outputs are known only once the kernel has run.
+  Waits,
+  /// With OPENREG_EXECUTOR=process: the call cannot cross to the device process, so
+  /// the kernel runs in this one.
+  StaysHere,
+};
+
+/// Counts such calls of one operator.
 class FallbackCount {
  public:
   /// `name` is never freed. Counts live as long as the process.
-  static FallbackCount& of(const char* name);
+  static FallbackCount& of(
+      const char* name,
+      FallbackKind kind = FallbackKind::Waits);
 
   /// Counts a call; warns the first time or throws, if OPENREG_FALLBACK says so.
   /// The mode of OpenRegSyncDebug.h hears of operators that wait on a GPU, too.
@@ -36,13 +46,15 @@ class FallbackCount {
   static void reset();
 
  private:
-  explicit FallbackCount(const char* name) : name_(name) {}
+  FallbackCount(const char* name, FallbackKind kind)
+      : name_(name), kind_(kind) {}
 
   static bool isWatched();
   void noteFirst() const;
   void judge() const;
 
   const char* const name_;
+  const FallbackKind kind_;
   std::atomic<uint64_t> calls_{0};
 };
 

@@ -1,5 +1,6 @@
 #include "aten/native/Minimal.h"
 
+#include "aten/native/Copy.h"
 #include "aten/native/Executor.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegGuard.h"
@@ -240,12 +241,13 @@ void checkFits(const Scalar& value, ScalarType dtype) {
 
 Tensor& fill_Scalar(Tensor& self, const Scalar& value) {
   checkFits(value, self.scalar_type());
+  beginOverwrite(self);
   launch(
       "aten::fill_",
       streamOf(self),
       self.nbytes(),
       [to = aliasForLaunch(self), value]() mutable {
-        at::_ops::fill__Scalar::redispatch(kCpuKernel, to, value);
+        CpuKernel<at::_ops::fill__Scalar>::call(to, value);
       });
   return self;
 }
@@ -257,6 +259,7 @@ Tensor& zero_(Tensor& self) {
   if (!self.is_non_overlapping_and_dense()) {
     return fill_Scalar(self, 0);
   }
+  beginOverwrite(self);
   OPENREG_CHECK(
       orMemsetAsync(self.mutable_data_ptr(), 0, self.nbytes(), streamOf(self)));
   return self;

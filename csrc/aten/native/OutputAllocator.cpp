@@ -122,6 +122,24 @@ DataPtr takeDeviceMemory(DataPtr& memory, c10::DeviceIndex device) {
       deviceAddress(memory.release_context()), device);
 }
 
+OutputPlace outputPlace() {
+  OutputPlace place;
+  place.stream = scope;
+  if (hasPlanned()) {
+    place.hostBytes = 0;
+  } else if (scope && !allOnHost) {
+    place.hostBytes = hostBytes;
+  }
+  return place;
+}
+
+DataPtr allocateOutput(size_t bytes) {
+  const bool outer = std::exchange(allOnHost, false);
+  DataPtr memory = outputAllocator()->allocate(bytes);
+  allOnHost = outer;
+  return memory;
+}
+
 c10::Allocator* outputAllocator() {
   return &OutputAllocator::instance();
 }

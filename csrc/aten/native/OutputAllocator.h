@@ -5,6 +5,8 @@
 
 #include <c10/core/Allocator.h>
 
+#include <limits>
+
 namespace at::native::openreg {
 
 using c10::openreg::OpenRegStream;
@@ -48,6 +50,18 @@ class [[nodiscard]] HostScope {
 /// Turns memory that was allocated inside an OutputScope into memory of its
 /// device; an empty DataPtr if it was not, and then `memory` is unchanged.
 c10::DataPtr takeDeviceMemory(c10::DataPtr& memory, c10::DeviceIndex device);
+
+/// What the calling thread allocates for tensors at this moment: larger than
+/// `hostBytes` may be an output, in memory of `stream`'s device if there is one.
+struct OutputPlace {
+  const OpenRegStream* stream = nullptr;
+  size_t hostBytes = std::numeric_limits<size_t>::max();
+};
+OutputPlace outputPlace();
+
+/// Memory for what is an output beyond doubt, on the device if there is some, even
+/// in a HostScope.
+c10::DataPtr allocateOutput(size_t bytes);
 
 /// PyTorch's CPU allocator, as OutputScope changed it: for storages of aliases,
 /// which CPU kernels may resize.

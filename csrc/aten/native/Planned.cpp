@@ -41,6 +41,14 @@ void* takePlanned(size_t bytes) {
   return nullptr;
 }
 
+bool hasPlanned() {
+  return scope &&
+      std::any_of(
+             scope->slots_.begin(), scope->slots_.end(), [](const auto& slot) {
+               return slot.bytes != 0;
+             });
+}
+
 bool isPlanned(const void* pointer) {
   return scope &&
       std::any_of(

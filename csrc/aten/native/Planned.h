@@ -25,6 +25,7 @@ class [[nodiscard]] PlannedScope {
     size_t bytes;
   };
   friend void* takePlanned(size_t bytes);
+  friend bool hasPlanned();
   friend bool isPlanned(const void* pointer);
 
   PlannedScope* const outer_;
@@ -33,6 +34,9 @@ class [[nodiscard]] PlannedScope {
 
 /// Planned memory of that size, once; nullptr if there is none.
 void* takePlanned(size_t bytes);
+
+/// Whether there is any left.
+bool hasPlanned();
 
 /// Whether it is memory that takePlanned() gave.
 bool isPlanned(const void* pointer);

@@ -102,7 +102,7 @@ struct Remembered<Op, Result(Args...)> {
           [held = std::make_tuple(hold(args)...)]() mutable {
             return std::apply(
                 [](auto&... argument) {
-                  return Op::redispatch(kCpuKernel, pass(argument)...);
+                  return CpuKernel<Op>::call(pass(argument)...);
                 },
                 held);
           });

@@ -124,9 +124,7 @@ void launchOperator(
   launch(
       name, stream, bytes, [held = std::make_tuple(hold(args)...)]() mutable {
         std::apply(
-            [](auto&... argument) {
-              Op::redispatch(kCpuKernel, pass(argument)...);
-            },
+            [](auto&... argument) { CpuKernel<Op>::call(pass(argument)...); },
             held);
       });
 }
@@ -141,9 +139,7 @@ void runOperatorHere(
   const HostScope outputsAreMade;
   runHere(name, stream, [&] {
     std::apply(
-        [](auto&... argument) {
-          Op::redispatch(kCpuKernel, pass(argument)...);
-        },
+        [](auto&... argument) { CpuKernel<Op>::call(pass(argument)...); },
         held);
   });
 }

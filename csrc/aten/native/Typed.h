@@ -192,7 +192,7 @@ struct Typed<Op, Result(Args...)> {
     const char* name = Prepared<Op>::get().name;
     if constexpr (kReturnsOutputs) {
       const auto body = [&] {
-        Op::redispatch(kCpuKernel, passTo<Args>(frame, args)...);
+        CpuKernel<Op>::call(passTo<Args>(frame, args)...);
       };
       const bool ran = runOnThisThread(name, how, stream, body);
       if (ran) {
@@ -202,8 +202,7 @@ struct Typed<Op, Result(Args...)> {
     } else {
       std::optional<Result> result;
       const auto body = [&] {
-        result.emplace(
-            Op::redispatch(kCpuKernel, passTo<Args>(frame, args)...));
+        result.emplace(CpuKernel<Op>::call(passTo<Args>(frame, args)...));
       };
       if (runOnThisThread(name, how, stream, body)) {
         result.emplace(toDevice(frame, std::move(*result)));

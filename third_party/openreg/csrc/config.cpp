@@ -269,6 +269,11 @@ std::string Config::read() try {
   // Default: `0`.
   launchBlocking = Variable("OPENREG_LAUNCH_BLOCKING")
                        .oneOf<bool>({{"0", false}, {"1", true}}, false);
+  // OPENREG_EXECUTOR: `thread`: kernels run in this process; `process`:
+  // PyTorch's run in device processes. Default: `thread`.
+  kernelsElsewhere =
+      Variable("OPENREG_EXECUTOR")
+          .oneOf<bool>({{"thread", false}, {"process", true}}, false);
   // OPENREG_DEVICE_ASSERT: `sticky`: failed work breaks the device until it is
   // reset; `raise`: it is told once. Default: `sticky`.
   stickyErrors = Variable("OPENREG_DEVICE_ASSERT")

@@ -25,6 +25,7 @@ struct Config {
   std::vector<orDeviceProp> devices; // the visible ones, in their order
   Schedule schedule = Schedule::Auto;
   uint64_t seed = 0;
+  bool kernelsElsewhere = false; // whoever launches them has an executor
   bool launchBlocking = false;
   bool stickyErrors = true;
   std::chrono::nanoseconds waitTimeout{0}; // 0: none

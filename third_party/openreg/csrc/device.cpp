@@ -85,13 +85,37 @@ orError_t Device::waitForAll() {
   return status;
 }
 
-orError_t Device::reset() {
-  std::lock_guard lock(resetMutex_);
+// With resetMutex_ held.
+orError_t Device::dropWork() {
   const bool dropped = dropsWork_.exchange(true);
-  if (const orError_t status = waitForAll(); status != orSuccess) {
+  const orError_t status = waitForAll();
+  if (status != orSuccess) {
     // Work has been dropped, so the device cannot go on as if nothing was.
     dropsWork_.store(dropped);
     breakWith(status, orGetLastErrorDetail());
+  }
+  return status;
+}
+
+void Device::mend() {
+  std::lock_guard lock(errorMutex_);
+  error_ = orSuccess;
+  failed_.store(false);
+  dropsWork_.store(false);
+}
+
+orError_t Device::recover() {
+  std::lock_guard lock(resetMutex_);
+  if (const orError_t status = dropWork(); status != orSuccess) {
+    return status;
+  }
+  mend();
+  return orSuccess;
+}
+
+orError_t Device::reset() {
+  std::lock_guard lock(resetMutex_);
+  if (const orError_t status = dropWork(); status != orSuccess) {
     return status;
   }
   runtime_.streams.destroyIf(
@@ -104,10 +128,7 @@ orError_t Device::reset() {
       [](Event& event) { event.close(); });
   memory_.freeAll();
   peers_.store(0);
-  std::lock_guard errorLock(errorMutex_);
-  error_ = orSuccess;
-  failed_.store(false);
-  dropsWork_.store(false);
+  mend();
   return orSuccess;
 }
 
@@ -154,6 +175,43 @@ orError_t orDeviceSynchronize(void) {
 orError_t orDeviceReset(void) {
   return blockingApi("orDeviceReset", [](Runtime& runtime) {
     return runtime.currentDevice().reset();
+  });
+}
+
+orError_t orDeviceRecover(void) {
+  return blockingApi("orDeviceRecover", [](Runtime& runtime) {
+    return runtime.currentDevice().recover();
+  });
+}
+
+orError_t orDeviceGetMemory(orDeviceMemory* memory, int device) {
+  return api("orDeviceGetMemory", [&](Runtime& runtime) {
+    if (!memory) {
+      return fail(orErrorInvalidValue, "memory must not be NULL");
+    }
+    Device* found = runtime.findDevice(device);
+    if (!found) {
+      return orErrorInvalidDevice;
+    }
+    *memory = found->memory().place();
+    return orSuccess;
+  });
+}
+
+orError_t orDeviceFail(int device, orError_t error, const char* message) {
+  return api("orDeviceFail", [&](Runtime& runtime) {
+    Device* found = runtime.findDevice(device);
+    if (!found) {
+      return orErrorInvalidDevice;
+    }
+    if (error == orSuccess || !isErrorCode(error)) {
+      return fail(
+          orErrorInvalidValue,
+          "error must be a code of orError_t other than orSuccess, but is %d",
+          static_cast<int>(error));
+    }
+    found->breakWith(error, message ? message : orGetErrorString(error));
+    return orSuccess;
   });
 }
 

@@ -26,6 +26,7 @@ constexpr Text kTexts[] = {
     OPENREG_TEXT(orErrorInvalidPitchValue, "invalid pitch argument"),
     OPENREG_TEXT(orErrorInvalidDevicePointer, "invalid device pointer"),
     OPENREG_TEXT(orErrorInvalidMemcpyDirection, "invalid copy direction"),
+    OPENREG_TEXT(orErrorDeviceLost, "the device is lost"),
     OPENREG_TEXT(orErrorNoDevice, "no openreg device is visible"),
     OPENREG_TEXT(orErrorInvalidDevice, "invalid device ordinal"),
     OPENREG_TEXT(orErrorDeviceUninitialized, "invalid device context"),

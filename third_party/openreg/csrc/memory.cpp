@@ -98,6 +98,17 @@ void DeviceMemory::map() {
 }
 // docs:end two-views
 
+orDeviceMemory DeviceMemory::place() {
+  std::lock_guard lock(mutex_);
+  if (memory_ < 0) {
+    map();
+  }
+  return {
+      memory_,
+      addresses_.kernelAddress(addresses_.deviceAddress(device_)),
+      addresses_.stride()};
+}
+
 void* DeviceMemory::allocate(size_t bytes) {
   std::lock_guard lock(mutex_);
   if (bytes > arena_.capacity()) {

@@ -66,6 +66,9 @@ class DeviceMemory {
   }
   size_t used();
 
+  /// Where the bytes are, see orDeviceGetMemory(). Throws std::bad_alloc.
+  orDeviceMemory place();
+
   /// A new allocation of whole pages, or nullptr if there is no room.
   void* allocate(size_t bytes);
 

@@ -66,6 +66,10 @@ class Ring {
   bool idle() const {
     return reached(submitted());
   }
+  uint64_t unfinished() const {
+    const uint64_t finished = head_.load(std::memory_order_acquire);
+    return submitted() - finished; // in this order never below 0
+  }
 
   /// Makes the slots; to be called before the first tryClaim().
   void allocate() {

@@ -68,6 +68,9 @@ class Stream {
 
   // --- progress: work is named by how many tasks must have finished ---
 
+  uint64_t unfinished() const {
+    return ring_.unfinished();
+  }
   uint64_t submitted() const {
     return ring_.submitted();
   }

@@ -56,6 +56,14 @@ orError_t orderWithDefaultStream(Stream& stream) {
 // docs:end default-stream-order
 
 // docs:begin policy
+// A kernel that runs in another process is waited for by the thread that launches
+// it: better the stream's own, however small the work is.
+bool mayRunInline(const Work& work) {
+  const Config& config = runtime().config;
+  return work.where != Where::Queue && config.schedule == Schedule::Auto &&
+      !(config.kernelsElsewhere && work.info.kind == TaskKind::Kernel);
+}
+
 orError_t runOrEnqueue(Stream& stream, const Work& work, uint64_t* finished) {
   if (process::exiting.load(std::memory_order_relaxed)) {
     return fail(
@@ -66,9 +74,7 @@ orError_t runOrEnqueue(Stream& stream, const Work& work, uint64_t* finished) {
   if (work.where == Where::Here) {
     return stream.runHere(work, finished);
   }
-  if (work.where != Where::Queue &&
-      runtime().config.schedule == Schedule::Auto &&
-      stream.tryRunInline(work, finished)) {
+  if (mayRunInline(work) && stream.tryRunInline(work, finished)) {
     return orSuccess;
   }
   if (work.where == Where::Try) {

@@ -41,3 +41,24 @@ orError_t orDeviceGetUtilization(int* percent, int device) {
     return orSuccess;
   });
 }
+
+orError_t orDeviceGetQueueDepth(size_t* tasks, size_t* streams, int device) {
+  return api("orDeviceGetQueueDepth", [&](Runtime& runtime) {
+    if (!tasks || !streams) {
+      return fail(orErrorInvalidValue, "tasks and streams must not be NULL");
+    }
+    const Device* found = runtime.findDevice(device);
+    if (!found) {
+      return orErrorInvalidDevice;
+    }
+    *tasks = 0;
+    *streams = 0;
+    runtime.streams.forEach([&](const Stream& stream) {
+      if (stream.deviceOrNull() == found && stream.unfinished() > 0) {
+        *tasks += stream.unfinished();
+        ++*streams;
+      }
+    });
+    return orSuccess;
+  });
+}

@@ -204,6 +204,27 @@ TEST(DeviceAssertTest, RaiseReportsOnceAndTheDeviceWorksOn) {
   EXPECT_CHILD_SUCCEEDS(body);
 }
 
+TEST(ExecutorTest, SmallKernelsOfAnotherProcessDoNotHoldTheCallerUp) {
+  const auto body = [] {
+    setenv("OPENREG_EXECUTOR", "process", 1);
+    setenv("OPENREG_SCHEDULE", "auto", 1);
+    const orLaunchConfig small{"small", orLaunchSmall};
+    std::thread::id thread;
+    auto kernel = [&thread] { thread = std::this_thread::get_id(); };
+    CHILD_REQUIRE(
+        orLaunchKernelEx(&small, defaultStream(), kernel) == orSuccess);
+    CHILD_REQUIRE(orDeviceSynchronize() == orSuccess);
+    return thread != std::this_thread::get_id();
+  };
+  EXPECT_CHILD_SUCCEEDS(body);
+}
+
+TEST(ExecutorTest, OtherExecutorsAreRefused) {
+  for (const char* value : {"", "threads", "1"}) {
+    expectRefused("OPENREG_EXECUTOR", value, {"thread", "process"});
+  }
+}
+
 TEST(DeviceAssertTest, OtherWaysAreRefused) {
   for (const char* value : {"", "ignore", "1"}) {
     expectRefused("OPENREG_DEVICE_ASSERT", value, {"sticky", "raise"});

@@ -1,4 +1,4 @@
-// How busy a device is said to be.
+// How busy a device is said to be, and how much it has to do.
 #include "support.h"
 
 namespace openreg::testing {
@@ -56,6 +56,40 @@ TEST(UtilizationTest, NeedsADeviceAndAPlace) {
   EXPECT_EQ(orDeviceGetUtilization(&percent, 2), orErrorInvalidDevice);
   EXPECT_TRUE(detailHas("2"));
   EXPECT_EQ(percent, 7);
+}
+
+// --- how much there is to do ------------------------------------------------------
+
+using Depth = std::pair<size_t, size_t>; // tasks, streams
+
+Depth queueDepth(int device) {
+  size_t tasks = 99, streams = 99;
+  EXPECT_EQ(orDeviceGetQueueDepth(&tasks, &streams, device), orSuccess);
+  return {tasks, streams};
+}
+
+TEST(QueueDepthTest, CountsWhatIsNotFinished) {
+  EXPECT_EQ(queueDepth(0), Depth(0, 0));
+  const Stream one, two;
+  {
+    Gate first(one), second(two);
+    ASSERT_EQ(orLaunchKernel(one, [] {}), orSuccess);
+    ASSERT_EQ(orLaunchKernel(one, [] {}), orSuccess);
+    EXPECT_EQ(queueDepth(0), Depth(4, 2));
+    EXPECT_EQ(queueDepth(1), Depth(0, 0));
+  }
+  ASSERT_EQ(orDeviceSynchronize(), orSuccess);
+  EXPECT_EQ(queueDepth(0), Depth(0, 0));
+}
+
+TEST(QueueDepthTest, NeedsADeviceAndPlaces) {
+  size_t tasks = 7, streams = 8;
+  EXPECT_EQ(orDeviceGetQueueDepth(nullptr, &streams, 0), orErrorInvalidValue);
+  EXPECT_EQ(orDeviceGetQueueDepth(&tasks, nullptr, 0), orErrorInvalidValue);
+  EXPECT_TRUE(detailHas("NULL"));
+  EXPECT_EQ(orDeviceGetQueueDepth(&tasks, &streams, 2), orErrorInvalidDevice);
+  EXPECT_TRUE(detailHas("2"));
+  EXPECT_EQ(Depth(tasks, streams), Depth(7, 8));
 }
 
 } // namespace

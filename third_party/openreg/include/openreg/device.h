@@ -116,6 +116,64 @@ OPENREG_EXPORT orError_t orDeviceSynchronize(void);
 OPENREG_EXPORT orError_t orDeviceReset(void);
 
 /**
+ * Take the current device back into service after it failed: queued kernels and
+ * copies are dropped, what is running finishes, and its error is gone. Other than
+ * with orDeviceReset(), allocations, streams and events stay as they are, so that
+ * whoever holds them can go on; but what is in the memory is whatever the dropped
+ * work left there.
+ *
+ * @retval orSuccess            the device works again
+ * @retval orErrorNotPermitted  called from a kernel or a host function
+ * @retval orErrorTimeout       a kernel ran longer than OPENREG_WAIT_TIMEOUT;
+ *                              the device then keeps what it had, and an error
+ *
+ * Threads: any; work that other threads queue during the call is dropped.
+ * Blocks: yes. CUDA twin: none.
+ */
+OPENREG_EXPORT orError_t orDeviceRecover(void);
+
+/** Where a device keeps its bytes, for another process that shall run its
+ *  kernels. */
+typedef struct orDeviceMemory {
+  int descriptor; /* of the memory, to be mapped; stays the library's */
+  void* base; /* kernel address of its first byte */
+  size_t bytes;
+} orDeviceMemory;
+
+/**
+ * Tell where the memory of a device is.
+ *
+ * @param[out] memory  the same until the process ends
+ * @param[in]  device  index in [0, count)
+ *
+ * @retval orSuccess                `memory` is filled in
+ * @retval orErrorInvalidValue      `memory` is NULL
+ * @retval orErrorInvalidDevice     `device` is out of range
+ * @retval orErrorMemoryAllocation  the system refuses to map the memory
+ *
+ * Threads: any. Blocks: never. CUDA twin: none.
+ */
+OPENREG_EXPORT orError_t orDeviceGetMemory(orDeviceMemory* memory, int device);
+
+/**
+ * Report that a device has failed outside of any kernel: its executor is gone.
+ * The device breaks as if a kernel had failed with this code and sentence, unless
+ * it is broken already.
+ *
+ * @param[in] device   index in [0, count)
+ * @param[in] error    the code, for instance orErrorDeviceLost
+ * @param[in] message  copied; NULL for none
+ *
+ * @retval orSuccess             the device is broken
+ * @retval orErrorInvalidDevice  `device` is out of range
+ * @retval orErrorInvalidValue   `error` is orSuccess or outside the enumeration
+ *
+ * Threads: any. Blocks: never. CUDA twin: none.
+ */
+OPENREG_EXPORT orError_t
+orDeviceFail(int device, orError_t error, const char* message);
+
+/**
  * Tell the range of stream priorities. Lower numbers are served first.
  *
  * @param[out] leastPriority     0; NULL if not wanted
@@ -190,6 +248,23 @@ orDeviceGetAttribute(int* value, orDeviceAttr attribute, int device);
  * CUDA twin: nvmlDeviceGetUtilizationRates.
  */
 OPENREG_EXPORT orError_t orDeviceGetUtilization(int* percent, int device);
+
+/**
+ * Tell how much work a device has yet to do for this process: what is queued in its
+ * streams, and what runs there.
+ *
+ * @param[out] tasks    kernels, copies, sets, host functions and waits
+ * @param[out] streams  how many streams they are in
+ * @param[in]  device   index in [0, count)
+ *
+ * @retval orSuccess             both are set
+ * @retval orErrorInvalidValue   `tasks` or `streams` is NULL
+ * @retval orErrorInvalidDevice  `device` is out of range
+ *
+ * Threads: any. Blocks: never. CUDA twin: none.
+ */
+OPENREG_EXPORT orError_t
+orDeviceGetQueueDepth(size_t* tasks, size_t* streams, int device);
 
 /**
  * Tell whether kernels of `device` can be allowed to use memory of `peer`:

@@ -15,6 +15,7 @@ typedef enum orError_t OPENREG_INT {
   orErrorInvalidPitchValue = 12,
   orErrorInvalidDevicePointer = 17,
   orErrorInvalidMemcpyDirection = 21,
+  orErrorDeviceLost = 46,
   orErrorNoDevice = 100,
   orErrorInvalidDevice = 101,
   orErrorDeviceUninitialized = 201,

@@ -1,0 +1,97 @@
+// The driver's side of a device process: its start, its end, and what it was lent.
+#pragma once
+
+#include "remote/Channel.h"
+#include "remote/ControlSocket.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/Device.h>
+
+#include <openreg.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace c10::openreg::remote {
+
+/// The device whose memory a kernel address lies in, or -1.
+DeviceIndex deviceOfKernelAddress(const void* pointer);
+
+// docs:begin device-process
+/// A process that runs the kernels of one device. There is one per device, so that
+/// one can be lost without the others. It is started when the first kernel wants to
+/// run and ends with this process, or when the device is reset. A thread waits for
+/// its end: a death that nobody asked for breaks the device with orErrorDeviceLost.
+// docs:end device-process
+class DeviceProcess {
+ public:
+  /// The one for a device, started if there is none. Throws if it does not start,
+  /// or if it was lost and the device was not reset since.
+  static std::shared_ptr<DeviceProcess> of(DeviceIndex device);
+
+  /// Ends the process of a device, if it has one; the next kernel starts another.
+  static void end(DeviceIndex device);
+
+  ~DeviceProcess();
+  DeviceProcess(const DeviceProcess&) = delete;
+  DeviceProcess& operator=(const DeviceProcess&) = delete;
+
+  const orDeviceMemory& memory() const {
+    return memory_;
+  }
+
+  /// Whether it was neither lost nor ended.
+  bool usable() const {
+    return usable_.load(std::memory_order_relaxed);
+  }
+
+  /// A channel with a thread at its other end.
+  std::unique_ptr<Channel> newChannel();
+
+  /// To be asked while waiting for an answer: looks whether the process still can
+  /// give one. A process that is stopped is ended.
+  bool lost();
+
+  /// Breaks the device, and the running kernel, and throws.
+  [[noreturn]] void throwLost();
+
+  // --- memory that kernels there got for outputs ---
+
+  /// Offset and ownership of memory at a kernel address of the device.
+  uint64_t lend(DataPtr memory, size_t bytes);
+  /// Takes it back; empty if nothing of that size was lent there.
+  DataPtr takeBack(uint64_t offset, size_t bytes);
+  void giveBack(const std::vector<uint64_t>& offsets);
+
+ private:
+  explicit DeviceProcess(DeviceIndex device);
+
+  void start();
+  void noteEnd(const std::string& what);
+  std::string whatHappened();
+  void publishStatus();
+  static void watch(std::shared_ptr<DeviceProcess> process);
+
+  const DeviceIndex device_;
+  orDeviceMemory memory_{};
+  int pid_ = -1;
+  Descriptor handle_; // of the process
+  ControlSocket control_;
+  Mapping statusMemory_;
+  std::mutex controlMutex_;
+  std::atomic<bool> usable_{false};
+  std::atomic<bool> ended_{false}; // on purpose
+
+  std::mutex mutex_;
+  std::string what_; // happened
+  struct Lent {
+    DataPtr memory;
+    size_t bytes;
+  };
+  std::unordered_map<uint64_t, Lent> lent_;
+};
+
+} // namespace c10::openreg::remote

@@ -1,0 +1,62 @@
+// One operator call as the driver makes it: into a message, and back.
+#pragma once
+
+#include "remote/DeviceProcess.h"
+#include "remote/Values.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <vector>
+
+namespace c10::openreg::remote {
+
+/// Arguments and results are those of a CPU kernel: CPU tensors whose storages lie
+/// at kernel addresses of one device, or in host memory.
+class RemoteCall {
+ public:
+  /// Looks at the arguments on the stack, which must stay there. `written`: the
+  /// places of those that the kernel writes to.
+  RemoteCall(
+      const c10::FunctionSchema& schema,
+      const std::vector<size_t>& written,
+      const torch::jit::Stack& stack);
+
+  /// Whether all of it can be said in a message.
+  bool crosses() const {
+    return crosses_;
+  }
+
+  /// The device whose memory the tensors lie in; -1 if none has any.
+  DeviceIndex device() const {
+    return device_;
+  }
+
+  /// Writes the message and returns its length. Throws WireError if it is too long.
+  size_t write(std::span<char> room, const orDeviceMemory& memory) const;
+
+  /// What the kernel did to its arguments is done to them, and its results take
+  /// their place on the stack. Throws WireError if the message is not an answer.
+  void finish(
+      std::span<const char> message,
+      DeviceProcess& process,
+      torch::jit::Stack& stack);
+
+ private:
+  int32_t indexOf(const at::Tensor& tensor);
+  uint32_t indexOfStorage(StorageImpl* storage);
+  Storage makeStorage(const WireStorage& storage, DeviceProcess& process) const;
+  void applyChanges(const WireResult& result, DeviceProcess& process);
+
+  const c10::FunctionSchema& schema_;
+  bool crosses_ = true;
+  bool writes_ = false; // the argument that is being looked at
+  DeviceIndex device_ = -1;
+  std::vector<at::Tensor> tensors_;
+  std::vector<uint32_t> storageOf_; // each tensor
+  std::vector<Storage> storages_;
+  std::vector<at::Generator> generators_;
+  ValueList values_;
+};
+
+} // namespace c10::openreg::remote

@@ -1,0 +1,14 @@
+// Switches of PyTorch that CPU kernels look at, as a message has them.
+#pragma once
+
+#include <cstdint>
+
+namespace c10::openreg::remote {
+
+/// The switches of this process, one bit each, and the precision of products.
+uint32_t currentSwitches();
+
+/// Sets them. Cheap if they are set so already.
+void applySwitches(uint32_t switches);
+
+} // namespace c10::openreg::remote

@@ -1,0 +1,209 @@
+"""A device process that is killed, stopped or crashes loses its device and no more."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+HELP = """
+import os, signal, sys, time, torch
+from torch_openreg.device import device_processes
+
+def pid(device=0):
+    return next(
+        p.pid for p in device_processes()
+        if p.driver == os.getpid() and p.device == device
+    )
+
+def loss(call):
+    \"\"\"Calls until the device is lost; returns the error.\"\"\"
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            call()
+        except torch.AcceleratorError as error:
+            assert error.error_code == 46, error
+            return str(error)
+    raise AssertionError("the device was not lost")
+
+x = torch.full((1 << 20,), -1.0, device="openreg")
+y = torch.ones(8, device="openreg:1").neg_()
+use = x.abs_
+use()
+torch.openreg.synchronize()
+"""
+
+
+@pytest.fixture
+def run_lossy(run_python):
+    def run(code, **options):
+        return run_python(
+            HELP + code,
+            timeout=120,
+            OPENREG_EXECUTOR="process",
+            OMP_NUM_THREADS="1",
+            **options,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("ending", ["SIGKILL", "SIGSEGV"])
+def test_a_death_at_any_stage_is_told_at_the_next_use(run_lossy, ending):
+    code = f"""
+def queue():
+    for _ in range(100):
+        use()
+
+def queue_elsewhere():
+    with torch.openreg.stream(torch.openreg.Stream()):
+        queue()
+
+def copy():
+    x[:2].cpu()
+
+wait = torch.openreg.synchronize
+for before, next_use in (
+    (wait, wait), (wait, copy), (wait, use), (queue, wait), (queue_elsewhere, wait)
+):
+    before()
+    os.kill(pid(), signal.{ending})
+    error = loss(next_use)
+    assert "killed by signal {signal.Signals[ending].value}" in error, error
+    assert "reset_device(0)" in error, error
+    loss(wait)  # and again
+    assert y.abs().sum().item() == 8, "the other device lives on"
+
+    torch.openreg.reset_device()
+    assert "older than the last reset of device 0" in loss(x[:2].tolist)
+    x.fill_(-3)
+    use()
+    assert x.sum().item() == 3 * x.numel()
+"""
+    run_lossy(code)
+
+
+def test_training_hears_of_a_death_within_a_second(run_lossy):
+    code = """
+network = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU()).to("openreg")
+optimizer = torch.optim.SGD(network.parameters(), 0.1)
+data = torch.ones(64, 64, device="openreg")
+
+def train():
+    optimizer.zero_grad()
+    network(data).square().mean().backward()
+    optimizer.step()
+
+for _ in range(5):
+    train()
+os.kill(pid(), signal.SIGKILL)
+start = time.monotonic()
+loss(train)
+print(time.monotonic() - start)
+"""
+    assert float(run_lossy(code)) < 1
+
+
+def test_a_process_that_is_stopped_is_lost_too(run_lossy):
+    code = """
+os.kill(pid(), signal.SIGSTOP)
+use()
+error = loss(torch.openreg.synchronize)
+assert "stopped by signal" in error, error
+torch.openreg.reset_device()
+x.fill_(-1)
+use()
+torch.openreg.synchronize()
+"""
+    run_lossy(code)
+
+
+def test_a_process_that_does_not_start_is_an_error_and_the_next_try_may_work(
+    run_python,
+):
+    code = """
+import os, torch
+x = torch.ones(4, device="openreg")
+os.environ["OPENREG_DEVICE_LIBRARIES"] = "/no/such/library.so"
+try:
+    x.abs_(); torch.openreg.synchronize()
+except RuntimeError as error:
+    print("did not get ready" in str(error))
+del os.environ["OPENREG_DEVICE_LIBRARIES"]
+torch.openreg.reset_device()
+print((x.fill_(2) + 1).sum().item())
+"""
+    variables = {"OPENREG_EXECUTOR": "process", "OPENREG_SCHEDULE": "async"}
+    assert run_python(code, **variables) == "True\n12.0"
+
+
+def test_killing_at_any_moment_gives_the_error_or_the_right_numbers(run_lossy):
+    code = """
+import random, threading
+random.seed(0)
+for round in range(20):
+    victim = pid()
+    killer = threading.Timer(random.random() * 0.02, os.kill, (victim, signal.SIGKILL))
+    killer.start()
+    try:
+        for step in range(1000):
+            x.fill_(step)
+            x.add_(1)
+            assert x[0].item() == step + 1
+        torch.openreg.synchronize()
+        killer.join()
+        loss(torch.openreg.synchronize)
+    except torch.AcceleratorError as error:
+        assert error.error_code == 46, error
+    killer.join()
+    torch.openreg.reset_device()
+    x.fill_(-1)
+    use()
+    torch.openreg.synchronize()
+print(len(os.listdir("/proc/self/fd")) < 40, torch.openreg.memory_allocated())
+"""
+    assert run_lossy(code) == f"True {4 << 20}"
+
+
+# --- its end ----------------------------------------------------------------------
+
+
+def is_gone(handle):
+    readable, _, _ = select.select([handle], [], [], 30)
+    return bool(readable)
+
+
+@pytest.mark.parametrize("ending", ["exit", "kill"])
+def test_a_device_process_ends_with_its_driver(tmp_path, ending):
+    code = HELP + "print(pid(), flush=True)\nsys.stdin.read()"
+    driver = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "OPENREG_EXECUTOR": "process"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    handle = os.pidfd_open(int(driver.stdout.readline()))
+    try:
+        if ending == "kill":
+            driver.kill()
+        driver.communicate()
+        assert is_gone(handle)
+    finally:
+        os.close(handle)
+
+
+def test_ctrl_c_is_for_the_driver_alone(run_lossy):
+    code = """
+signal.signal(signal.SIGINT, lambda *_: print("interrupted"))
+os.killpg(os.getpgid(0), signal.SIGINT)
+use()
+torch.openreg.synchronize()
+print(x.sum().item() / x.numel())
+"""
+    code = "os.setpgid(0, 0)\n" + code  # or the tests would be interrupted too
+    assert run_lossy(code) == "interrupted\n1.0"
