@@ -33,7 +33,7 @@ build: $(BUILD)/installed ## build and install into .venv, from here (pip instal
 	@cmake --install $(BUILD) --prefix torch_openreg > /dev/null
 
 .PHONY: test
-test: lint test-openreg test-cpp test-python ## all tests but those marked slow
+test: lint test-openreg test-cpp test-python test-process-sample ## all tests but those marked slow
 
 .PHONY: test-full
 test-full: lint test-openreg test-cpp build ## all tests, the slow ones too
@@ -55,6 +55,12 @@ test-python: build ## the Python tests
 .PHONY: test-process
 test-process: build ## the Python tests with kernels in device processes
 	OPENREG_EXECUTOR=process $(BIN)/python -m pytest
+
+PROCESS_SAMPLE := $(addprefix tests/test_,copy.py event.py executor.py fallback.py \
+  operator_errors.py rng.py stream.py tensor_layouts.py training.py)
+.PHONY: test-process-sample
+test-process-sample: build ## some of them
+	OPENREG_EXECUTOR=process $(BIN)/python -m pytest $(PROCESS_SAMPLE)
 
 .PHONY: test-libraries
 test-libraries: build $(LIBRARIES)/ready ## accelerate, transformers, Lightning and others on the device

@@ -26,23 +26,24 @@ SOON = 5  # seconds; a hang is for ever
 BYTES = 16 << 20
 
 
-def find_process(driver, device=0):
+def find_process(driver, old=None):
+    """The process of device 0, if it is another than the old one."""
     for process in device_processes():
-        if (process.driver, process.device) == (driver, device):
+        if (process.driver, process.device) == (driver, 0) and process.pid != old:
             return process.pid
     return None
 
 
 class Killer(threading.Thread):
-    """Kills the process as soon as there is one, or `delay` seconds later."""
+    """Kills the process `delay` seconds after there is one, other than the old."""
 
-    def __init__(self, delay, driver=None):
+    def __init__(self, delay, driver=None, old=None):
         super().__init__(daemon=True)
-        self.delay, self.driver = delay, driver or os.getpid()
+        self.delay, self.driver, self.old = delay, driver or os.getpid(), old
         self.time = None
 
     def run(self):
-        while (pid := find_process(self.driver)) is None:
+        while (pid := find_process(self.driver, self.old)) is None:
             time.sleep(0.001)
         time.sleep(self.delay)
         self.time = time.monotonic()
@@ -103,6 +104,8 @@ class Work:
         assert self.other.abs().sum().item() == 8
         torch.openreg.reset_device()
         self.kernel()
+        self.copy()
+        self.wait()
 
 
 def kill_in(stage, rounds):
@@ -111,8 +114,9 @@ def kill_in(stage, rounds):
     before = left_over()
     for _ in range(rounds):
         if stage == "start":
+            old = find_process(os.getpid())
             torch.openreg.reset_device()
-            lose(Killer(random.random() * 0.3), work.kernel)
+            lose(Killer(random.random() * 0.3, old=old), work.kernel)
         else:
             work.kernel()  # so that there is a process
             lose(Killer(random.random() * 0.02), getattr(work, stage))
@@ -125,11 +129,14 @@ def kill_in(stage, rounds):
 
 def other_work(shared):
     """In the other process: uses its own memory and what it got."""
-    mine = torch.ones(1024, device="openreg").neg_()
-    heard = use_until_lost(lambda: (mine.abs_() + shared[:1024]).sum().item())
+
+    def use_both():
+        mine = torch.ones(1024, device="openreg").neg_()
+        return (mine + shared[:1024]).sum().item()
+
+    heard = use_until_lost(use_both)
     torch.openreg.reset_device()
-    mine = torch.ones(1024, device="openreg").neg_()
-    return heard, (mine + shared[:1024]).sum().item(), shared.sum().item()
+    return heard, use_both(), shared.sum().item()
 
 
 def lose_elsewhere(other, shared):
@@ -140,8 +147,8 @@ def lose_elsewhere(other, shared):
     heard, both, all_of_it = other.receive()
     killer.join()
     assert heard - killer.time < SOON
-    assert both == 1024
-    assert all_of_it == 2 * shared.numel()
+    assert both == 1024, both
+    assert all_of_it == 2 * shared.numel(), all_of_it
     assert shared.sum().item() == 2 * shared.numel()
 
 
@@ -158,7 +165,7 @@ def kill_sharing(rounds):
         lose(Killer(random.random() * 0.02), work.kernel)
         assert other(remote.read, "shared").sum().item() == 2 * shared.numel()
         other.close()
-        del shared
+        del shared, other
         work.check()
         torch.openreg.ipc_collect()
     return before, left_over()
@@ -167,16 +174,20 @@ def kill_sharing(rounds):
 # --- what must be as before -------------------------------------------------------
 
 
+def is_child(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rsplit(")", 1)[1].split()[1]) == os.getpid()
+    except OSError:
+        return False  # gone meanwhile
+
+
 def children():
-    with open(f"/proc/self/task/{os.getpid()}/children") as file:
-        return len(file.read().split())
+    return sum(is_child(name) for name in os.listdir("/proc") if name.isdigit())
 
 
 def left_over():
     torch.openreg.synchronize()
-    deadline = time.monotonic() + SOON
-    while children() > 3 and time.monotonic() < deadline:
-        time.sleep(0.01)  # the system is still taking the dead away
     with open("/proc/self/maps") as maps:
         mappings = sum("memfd:openreg" in line for line in maps)
     return {

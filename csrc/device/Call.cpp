@@ -189,7 +189,9 @@ void Call::moveResults() {
   for (size_t i = 0; i < call_.tensors.size(); ++i) {
     indexOfStorage(tensors_[i].storage()); // it may have got another one
   }
-  for (size_t i = 0; i < storages_.size(); ++i) {
+  // The last one first: in the order in which kernels of the driver get theirs, so
+  // that memory looks the same.
+  for (size_t i = storages_.size(); i-- > 0;) {
     const c10::Storage& storage = storages_[i];
     const bool cameSo = i < addresses_.size() && storage.data() == addresses_[i];
     if (!cameSo && !askedOffset(storage.data_ptr())) {

@@ -24,9 +24,8 @@ using remote::Side;
 using remote::StatusPage;
 using remote::Writer;
 
-/// Results in memory of this process, such as numbers, travel with the answer if they
-/// are as small as this.
-constexpr uint64_t kMostContentBytes = 4096;
+/// Numbers travel with the answer; other results lie in memory of the device.
+constexpr uint64_t kMostContentBytes = sizeof(c10::complex<double>);
 
 /// Keeps warnings for the driver, which has somebody to tell.
 class WarningList final : public c10::WarningHandler {

@@ -2,9 +2,11 @@
 
 #include "remote/StatusPage.h"
 #include "remote/Wire.h"
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegException.h"
 #include "runtime/OpenRegFunctions.h"
 #include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegIpc.h"
 #include "runtime/OpenRegLostMemory.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -146,7 +148,8 @@ DeviceIndex deviceOfKernelAddress(const void* pointer) {
   for (size_t i = 0; i < memories->size(); ++i) {
     const auto* base = static_cast<const char*>((*memories)[i].base);
     if (byte >= base && byte < base + (*memories)[i].bytes) {
-      return static_cast<DeviceIndex>(i);
+      return isReceived(deviceAddress(pointer)) ? -1
+                                                : static_cast<DeviceIndex>(i);
     }
   }
   return -1;
@@ -159,8 +162,13 @@ DeviceProcess::DeviceProcess(DeviceIndex device) : device_(device) {
 }
 
 DeviceProcess::~DeviceProcess() {
-  if (pid_ > 0 && !ended_.load()) {
-    kill(pid_, SIGKILL);
+  kill();
+}
+
+// By the handle, for the number may be another's by now.
+void DeviceProcess::kill() {
+  if (handle_) {
+    syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
   }
 }
 
@@ -194,9 +202,10 @@ void DeviceProcess::end(DeviceIndex device) {
     std::swap(process, table().processes[static_cast<size_t>(device)]);
   }
   if (process) {
-    process->ended_.store(true);
     process->usable_.store(false);
-    kill(process->pid_, SIGKILL);
+    const std::lock_guard lock(process->mutex_);
+    process->ended_ = true;
+    process->kill();
   }
 }
 
@@ -219,10 +228,9 @@ void DeviceProcess::start() {
   const auto answer = sent ? mine.receive(kStartPatience) : std::nullopt;
   if (!answer || answer->message.kind != ControlKind::Ready ||
       answer->message.version != kWireVersion) {
-    kill(pid_, SIGKILL);
+    kill();
     siginfo_t info{};
     const bool known = waitid(P_PID, pid_, &info, WEXITED) == 0;
-    pid_ = -1;
     TORCH_CHECK(
         false,
         "the device process ",
@@ -275,8 +283,10 @@ void DeviceProcess::noteEnd(const std::string& what) {
     }
   }
   usable_.store(false);
-  if (!ended_.load()) {
-    orDeviceFail(device_, orErrorDeviceLost, whatHappened().c_str());
+  const std::string happened = whatHappened();
+  const std::lock_guard lock(mutex_);
+  if (!ended_) {
+    orDeviceFail(device_, orErrorDeviceLost, happened.c_str());
   }
 }
 
@@ -310,7 +320,7 @@ bool DeviceProcess::lost() {
         " (",
         strsignal(info.si_status),
         ") and had to be ended"));
-    kill(pid_, SIGKILL);
+    kill();
     return true;
   }
   return false;

@@ -17,7 +17,8 @@
 
 namespace c10::openreg::remote {
 
-/// The device whose memory a kernel address lies in, or -1.
+/// The device whose memory a kernel address lies in, or -1: of other processes'
+/// memory a device process has nothing.
 DeviceIndex deviceOfKernelAddress(const void* pointer);
 
 // docs:begin device-process
@@ -70,6 +71,7 @@ class DeviceProcess {
   explicit DeviceProcess(DeviceIndex device);
 
   void start();
+  void kill();
   void noteEnd(const std::string& what);
   std::string whatHappened();
   void publishStatus();
@@ -83,9 +85,9 @@ class DeviceProcess {
   Mapping statusMemory_;
   std::mutex controlMutex_;
   std::atomic<bool> usable_{false};
-  std::atomic<bool> ended_{false}; // on purpose
 
   std::mutex mutex_;
+  bool ended_ = false; // on purpose: the device is none the worse for it
   std::string what_; // happened
   struct Lent {
     DataPtr memory;

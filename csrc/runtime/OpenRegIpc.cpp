@@ -5,7 +5,9 @@
 #include "runtime/OpenRegGuard.h"
 #include "runtime/OpenRegIpcLedger.h"
 
+#include <atomic>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -176,24 +178,50 @@ bool SentBlocks::collect() {
 
 // --- what it has received -------------------------------------------------------
 
+/// Where memory of other processes is mapped.
+struct ReceivedRanges {
+  std::atomic<size_t> count{0};
+  std::mutex mutex;
+  std::multimap<const char*, size_t> bytes; // by the first address
+
+  void add(const void* base, size_t size) {
+    std::lock_guard lock(mutex);
+    bytes.emplace(static_cast<const char*>(base), size);
+    count.store(bytes.size());
+  }
+  void remove(const void* base) {
+    std::lock_guard lock(mutex);
+    bytes.erase(bytes.find(static_cast<const char*>(base)));
+    count.store(bytes.size());
+  }
+};
+
+// Never destroyed: tensors may outlive static destructors.
+ReceivedRanges& receivedRanges() {
+  static auto* ranges = new ReceivedRanges;
+  return *ranges;
+}
+
 /// Memory of another process.
 struct Received {
   Received(const Message& message)
       : reference(message.ledger, static_cast<uint32_t>(message.block)) {
     OPENREG_CHECK(orIpcOpenMemHandle(
         &base, message.memory, orIpcMemLazyEnablePeerAccess));
+    orMemGetAddressRange(nullptr, &size, base);
+    receivedRanges().add(base, size);
   }
   Received(const Received&) = delete;
   Received& operator=(const Received&) = delete;
   ~Received() {
-    if (base) {
-      OPENREG_CHECK_WARN(orIpcCloseMemHandle(base));
-    }
+    receivedRanges().remove(base);
+    OPENREG_CHECK_WARN(orIpcCloseMemHandle(base));
   }
 
   // The reference goes last: until then the owner keeps the memory.
   const IpcReference reference;
   void* base = nullptr;
+  size_t size = 0;
   DeviceIndex device = -1;
   const pid_t process = getpid();
   std::mutex mutex;
@@ -231,8 +259,7 @@ void releaseReceived(void* context) {
 
 DataPtr openMemory(const Message& message) {
   auto received = std::make_unique<Received>(message);
-  size_t size = 0;
-  OPENREG_CHECK(orMemGetAddressRange(nullptr, &size, received->base));
+  const size_t size = received->size;
   TORCH_CHECK(
       message.offset <= size && message.bytes <= size - message.offset,
       message.bytes,
@@ -312,6 +339,21 @@ bool recordReceived(const DataPtr& data, const OpenRegStream& stream) {
   std::lock_guard lock(received->mutex);
   received->streams.push_back(stream);
   return true;
+}
+
+bool isReceived(const void* pointer) {
+  ReceivedRanges& ranges = receivedRanges();
+  if (C10_LIKELY(ranges.count.load(std::memory_order_relaxed) == 0)) {
+    return false;
+  }
+  const auto* byte = static_cast<const char*>(pointer);
+  std::lock_guard lock(ranges.mutex);
+  const auto after = ranges.bytes.upper_bound(byte);
+  if (after == ranges.bytes.begin()) {
+    return false;
+  }
+  const auto [base, size] = *std::prev(after);
+  return byte < base + size;
 }
 
 // --- events -------------------------------------------------------------------

@@ -32,6 +32,9 @@ bool collectSent();
 /// memory.
 bool recordReceived(const DataPtr& data, const OpenRegStream& stream);
 
+/// Whether a device address lies in memory that was received.
+bool isReceived(const void* pointer);
+
 // --- events -------------------------------------------------------------------
 
 /// Creates the event of libopenreg that an event of PyTorch stands for, so that

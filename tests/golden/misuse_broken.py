@@ -1,10 +1,12 @@
 """Kernels that find bad data: where the error shows, and what works afterwards."""
 
+import ctypes
 import os
 import re
 import tempfile
 
 import torch
+from gate import load_libopenreg
 from misuse import DEVICE, FIRST, described, longs, m, octets, quiet, x
 from observer import attempt
 from torch.nn import functional as F
@@ -252,8 +254,17 @@ def sticky(o):
         yield label, lambda call=call: described(call())
 
 
-# What is called after a kernel has failed. Small work on an idle stream has run
-# when its launch returns, so nothing has to be waited for.
+def fail_and_finish():
+    """Returns when the kernel has failed, without hearing of it."""
+    poison()
+    tasks, streams = ctypes.c_size_t(1), ctypes.c_size_t()
+    while tasks.value > 0:
+        load_libopenreg().orDeviceGetQueueDepth(
+            ctypes.byref(tasks), ctypes.byref(streams), 0
+        )
+
+
+# What is called after a kernel has failed.
 SURFACES = {
     "item": lambda keep, event: keep[0].item(),
     "stream_query_after_wait": lambda keep, event: m.current_stream().query(),
@@ -280,7 +291,9 @@ def surface(call):
     keep, event = x(4), m.Event(enable_timing=True)
     event.record()
     m.synchronize()
-    return steps([("launch", poison), ("surfaces", lambda: call(keep, event))])
+    return steps(
+        [("launch", fail_and_finish), ("surfaces", lambda: call(keep, event))]
+    )
 
 
 def surfaces(o):
