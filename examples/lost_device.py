@@ -73,6 +73,7 @@ def main():
         quiet = train(*make(), checkpoint)
 
         network, optimizer = make()
+        # docs:begin lost-device
         try:
             train(network, optimizer, checkpoint, disaster=STEPS // 2)
         except torch.AcceleratorError as error:
@@ -83,6 +84,7 @@ def main():
         step = resume(network, optimizer, checkpoint)
         print(f"going on at step {step} of {STEPS}")
         loss = train(network, optimizer, checkpoint, first=step)
+        # docs:end lost-device
     print(f"loss {loss:.6f}, and {quiet:.6f} without the disaster")
     return 0 if loss == quiet else 1
 

@@ -176,8 +176,9 @@ def is_gone(handle):
     return bool(readable)
 
 
+@pytest.mark.parametrize("stopped", [False, True])
 @pytest.mark.parametrize("ending", ["exit", "kill"])
-def test_a_device_process_ends_with_its_driver(tmp_path, ending):
+def test_a_device_process_ends_with_its_driver(tmp_path, ending, stopped):
     code = HELP + "print(pid(), flush=True)\nsys.stdin.read()"
     driver = subprocess.Popen(
         [sys.executable, "-c", code],
@@ -187,8 +188,11 @@ def test_a_device_process_ends_with_its_driver(tmp_path, ending):
         stdout=subprocess.PIPE,
         text=True,
     )
-    handle = os.pidfd_open(int(driver.stdout.readline()))
+    pid = int(driver.stdout.readline())
+    handle = os.pidfd_open(pid)
     try:
+        if stopped:
+            os.kill(pid, signal.SIGSTOP)
         if ending == "kill":
             driver.kill()
         driver.communicate()

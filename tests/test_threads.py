@@ -47,6 +47,34 @@ def test_nets_that_train_at_once_give_the_cpus_numbers(name):
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
+def test_a_kernel_does_not_take_memory_that_work_behind_it_reads():
+    """It runs on its own thread, and another queues work behind it and frees what
+    that reads. What the kernel allocates then it uses at once."""
+    inside, freed = threading.Event(), threading.Event()
+
+    def run(x):
+        inside.set()
+        freed.wait()
+        return torch.full_like(x, 7)
+
+    with torch.library._scoped_library("meanwhile", "DEF") as library:
+        library.define("run(Tensor x) -> Tensor")
+        library.impl("run", run, "CPU")
+        x = torch.ones(1 << 18, device="openreg")
+        for _ in range(2):  # the first waits, the second is queued
+            (x + 2).neg()
+        read = x + 2
+        torch.openreg.synchronize()
+        with ThreadPoolExecutor(1) as pool:
+            sevens = pool.submit(torch.ops.meanwhile.run, x)
+            inside.wait()
+            result = read.neg()
+            del read
+            freed.set()
+            assert sevens.result().sum().item() == 7 * x.numel()
+    assert result.sum().item() == -3 * x.numel()
+
+
 # Mean what it warns of: the streams of the threads meet in the parameter.
 @pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")
 def test_threads_that_share_a_parameter_add_up_their_gradients():

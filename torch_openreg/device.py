@@ -78,13 +78,13 @@ def device_processes() -> Iterator[DeviceProcess]:
 def report() -> str:
     """A table of the device processes."""
     lines = [
-        f"{'PID':>8} {'DEVICE':>6} {'DRIVER':>8} {'MEMORY':>18} {'STREAMS':>7} "
+        f"{'PID':<8} {'DEVICE':>6} {'DRIVER':>8} {'MEMORY':>18} {'STREAMS':>7} "
         f"{'QUEUED':>6} {'CALLS':>10}  RUNNING"
     ]
     for status in device_processes():
         memory = f"{status.memory_used >> 20} / {status.memory_total >> 20} MiB"
         lines.append(
-            f"{status.pid:>8} {status.device:>6} {status.driver:>8} {memory:>18} "
+            f"{status.pid:<8} {status.device:>6} {status.driver:>8} {memory:>18} "
             f"{status.streams:>7} {status.tasks:>6} {status.calls:>10}  "
             f"{', '.join(status.running) or '-'}"
         )

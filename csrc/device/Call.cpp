@@ -193,7 +193,8 @@ void Call::moveResults() {
   // that memory looks the same.
   for (size_t i = storages_.size(); i-- > 0;) {
     const c10::Storage& storage = storages_[i];
-    const bool cameSo = i < addresses_.size() && storage.data() == addresses_[i];
+    const bool cameSo =
+        i < addresses_.size() && storage.data() == addresses_[i];
     if (!cameSo && !askedOffset(storage.data_ptr())) {
       c10::DataPtr moved = driverAllocator()->allocate(storage.nbytes());
       if (askedOffset(moved)) {

@@ -9,6 +9,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <memory>
 #include <unordered_map>
 
 // Of the OpenMP library that PyTorch brings along.
@@ -87,7 +88,7 @@ class Server {
       parseCall(copy_, memoryBytes(), call_);
       const auto* op = find();
       if (!op) {
-        return writeKind(MessageKind::Unknown);
+        return writeUnknown();
       }
       note(call_.name);
       const size_t bytes = execute(*op);
@@ -116,27 +117,36 @@ class Server {
 
   size_t execute(const c10::OperatorHandle& op) {
     applySettings(call_.settings);
-    Call call(op, call_);
+    auto call = std::make_unique<Call>(op, call_);
     WarningList warnings;
     const auto askDriver = [this](uint64_t bytes) { return ask(bytes); };
     {
       const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
       const AskingScope scope(call_.settings.hostBytes, askDriver);
-      call.run();
+      call->run();
     }
-    if (!call.crosses()) {
-      return writeKind(MessageKind::Unspeakable);
+    if (!call->crosses()) {
+      call.reset();
+      return writeUnspeakable();
     }
     {
       const AskingScope scope(kMostContentBytes, askDriver);
-      call.moveResults();
+      call->moveResults();
     }
-    return call.writeResult(channel_.room(), warnings.texts);
+    return call->writeResult(channel_.room(), warnings.texts);
   }
 
-  size_t writeKind(MessageKind kind) {
+  size_t writeUnknown() {
     Writer writer(channel_.room());
-    writer.put(kind);
+    writer.put(MessageKind::Unknown);
+    return writer.size();
+  }
+
+  size_t writeUnspeakable() {
+    Writer writer(channel_.room());
+    writer.put(MessageKind::Unspeakable);
+    const auto freed = takeFreed();
+    writer.putAll(std::span<const uint64_t>(freed));
     return writer.size();
   }
 

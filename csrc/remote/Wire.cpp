@@ -360,6 +360,14 @@ WireFailure parseError(std::span<const char> message) {
   return failure;
 }
 
+std::vector<uint64_t> parseUnspeakable(std::span<const char> message) {
+  Reader reader(message);
+  expectKind(reader, MessageKind::Unspeakable);
+  auto freed = getFreed(reader);
+  reader.expectEnd();
+  return freed;
+}
+
 WireAllocate parseAllocate(std::span<const char> message) {
   Reader reader(message);
   expectKind(reader, MessageKind::Allocate);

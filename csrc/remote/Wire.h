@@ -317,6 +317,9 @@ struct WireFailure {
 };
 WireFailure parseError(std::span<const char> message);
 
+/// What kernels have freed that ran for nothing.
+std::vector<uint64_t> parseUnspeakable(std::span<const char> message);
+
 struct WireAllocate {
   std::vector<uint64_t> freed;
   uint64_t bytes = 0;

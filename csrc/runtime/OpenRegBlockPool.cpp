@@ -336,6 +336,9 @@ bool BlockPool::free(void* pointer, const PoolContext& context) {
       block->requested,
       *block->home,
       context ? context : block->context);
+  if (device_.runsElsewhere(block->home->stream)) [[unlikely]] {
+    block->usedBy.push_back(block->home->stream);
+  }
   if (block->usedBy.empty()) [[likely]] {
     makeFree(block, context);
   } else {

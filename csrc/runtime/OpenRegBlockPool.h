@@ -45,6 +45,11 @@ class BlockDevice {
   /// Waits for an event; returns early if it will never happen.
   virtual void wait(Event event) = 0;
   virtual void destroy(Event event) = 0;
+  /// Whether another thread runs a kernel in the stream that may allocate: what is
+  /// freed meanwhile may be in use by work behind that kernel.
+  virtual bool runsElsewhere(Stream /*stream*/) {
+    return false;
+  }
   /// {free, total} bytes, told to observers of failed allocations.
   virtual std::pair<size_t, size_t> memoryInfo() {
     return {0, 0};
@@ -62,7 +67,8 @@ class BlockDevice {
 /// A block belongs to the stream it was allocated for: work in a stream is in
 /// order, so a freed block may be handed out again for the same stream at once.
 /// A block that other streams used too (recordStream) is parked until events on
-/// them have happened.
+/// them have happened; so is one that is freed while another thread runs a kernel
+/// in its stream.
 ///
 /// Any thread may call anything.
 // docs:end block-pool

@@ -6,6 +6,7 @@
 #include "runtime/OpenRegGuard.h"
 #include "runtime/OpenRegIpc.h"
 #include "runtime/OpenRegLostMemory.h"
+#include "runtime/OpenRegRunningHere.h"
 #include "runtime/OpenRegUncachedMemory.h"
 
 #include <algorithm>
@@ -71,6 +72,9 @@ class PoolDevice final : public BlockDevice {
     if (event) {
       OPENREG_CHECK_WARN(orEventDestroy(static_cast<orEvent_t>(event)));
     }
+  }
+  bool runsElsewhere(Stream stream) override {
+    return openreg::runsElsewhere(static_cast<orStream_t>(stream));
   }
   std::pair<size_t, size_t> memoryInfo() override {
     return getOpenRegDeviceAllocator().getMemoryInfo(index_);

@@ -223,6 +223,20 @@ TEST_F(BlockPoolTest, AParkedBlockWaitsForEveryStreamThatUsedIt) {
   EXPECT_EQ(take(512), pointer);
 }
 
+// What the kernel allocates it uses at once, before work that is queued behind it.
+TEST_F(BlockPoolTest, ABlockFreedWhileAKernelRunsElsewhereIsParked) {
+  char* pointer = take(512);
+  device.busyElsewhere = &stream;
+  EXPECT_TRUE(pool.free(pointer));
+  EXPECT_NE(take(512), pointer);
+  stream.runAll();
+  EXPECT_EQ(take(512), pointer);
+
+  device.busyElsewhere = nullptr;
+  EXPECT_TRUE(pool.free(pointer));
+  EXPECT_EQ(take(512), pointer);
+}
+
 TEST_F(BlockPoolTest, AParkedBlockIsNotJoinedWithItsNeighbours) {
   char* first = take(512);
   char* second = take(512);

@@ -96,6 +96,9 @@ class FakeDevice : public BlockDevice {
     EXPECT_EQ(events_.erase(event), 1u);
   }
 
+  bool runsElsewhere(Stream stream) override {
+    return stream == busyElsewhere;
+  }
   std::pair<size_t, size_t> memoryInfo() override {
     return {capacity_ - used_, capacity_};
   }
@@ -108,6 +111,7 @@ class FakeDevice : public BlockDevice {
   std::map<char*, size_t> segments;
   std::function<bool(size_t)> onMap; // may the map with this index succeed?
   bool broken = false;
+  FakeStream* busyElsewhere = nullptr; // another thread runs a kernel there
   std::function<void()> onWait; // called where a real device waits
   bool failRecord = false;
 

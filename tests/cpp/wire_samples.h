@@ -145,6 +145,7 @@ inline void parseAsAnything(std::span<const char> bytes) {
     parseResult(bytes, kMemoryBytes, kStorageBytes, 1, parsed);
   });
   attempt([&] { parseError(bytes); });
+  attempt([&] { parseUnspeakable(bytes); });
   attempt([&] { parseAllocate(bytes); });
   attempt([&] { parseAllocation(bytes); });
   attempt([&] { kindOf(bytes); });

@@ -291,9 +291,7 @@ def surface(call):
     keep, event = x(4), m.Event(enable_timing=True)
     event.record()
     m.synchronize()
-    return steps(
-        [("launch", fail_and_finish), ("surfaces", lambda: call(keep, event))]
-    )
+    return steps([("launch", fail_and_finish), ("surfaces", lambda: call(keep, event))])
 
 
 def surfaces(o):

@@ -5,6 +5,7 @@
 #include "aten/native/DeviceCheck.h"
 #include "aten/native/Fallback.h"
 #include "aten/native/Kernel.h"
+#include "runtime/OpenRegRunningHere.h"
 #include "runtime/OpenRegThreads.h"
 
 #include <ATen/Parallel.h>
@@ -49,6 +50,7 @@ bool runOnThisThread(
     finished = true;
   };
   const orLaunchConfig config{name, how};
+  const c10::openreg::RunningHere here(stream);
   if (!OPENREG_IS_READY(orLaunchKernelEx(&config, stream, [&run] { run(); }))) {
     return false;
   }

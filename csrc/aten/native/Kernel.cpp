@@ -158,6 +158,7 @@ bool converse(
         known.isForeign.store(true);
         return false;
       case MessageKind::Unspeakable:
+        link.process->giveBack(parseUnspeakable(message));
         return false;
       case MessageKind::Error: {
         const auto failure = parseError(message);

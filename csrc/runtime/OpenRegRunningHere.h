@@ -1,0 +1,29 @@
+// Kernels that run on the thread that launched them, and may allocate.
+#pragma once
+
+#include <openreg.h>
+
+namespace c10::openreg {
+
+// docs:begin running-here
+/// While it lives, the calling thread runs a kernel in `stream`, or is about to. What
+/// such a kernel allocates it uses at once; but memory of the stream that another
+/// thread frees meanwhile may be read by work that is queued behind the kernel. So
+/// the allocator must not hand that out before the work has run.
+// docs:end running-here
+class [[nodiscard]] RunningHere {
+ public:
+  explicit RunningHere(orStream_t stream);
+  ~RunningHere();
+  RunningHere(const RunningHere&) = delete;
+  RunningHere& operator=(const RunningHere&) = delete;
+
+ private:
+  bool isFirst_ = false; // of the thread
+  bool isOdd_ = false;
+};
+
+/// Whether a thread other than the calling one runs a kernel so in `stream`.
+bool runsElsewhere(orStream_t stream);
+
+} // namespace c10::openreg
