@@ -199,6 +199,25 @@ def test_every_method_that_pytorch_calls_is_on_a_page(name):
     assert sorted(set(methods) - quoted_names()) == []
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "ATen/detail/AcceleratorHooksInterface.h",
+        "ATen/detail/PrivateUse1HooksInterface.h",
+        "c10/core/impl/DeviceGuardImplInterface.h",
+    ],
+)
+def test_every_method_that_a_backend_can_have_is_on_a_page(header):
+    import torch
+
+    text = (Path(torch.__file__).parent / "include" / header).read_text()
+    methods = re.findall(
+        r"^ *virtual [^~;{(]*?(\w+)\(|(?<![~\w])(\w+)\([^;{}]*override", text, re.M
+    )
+    names = {virtual or override for virtual, override in methods}
+    assert names and sorted(names - quoted_names()) == []
+
+
 def test_every_runtime_module_is_on_a_page():
     quoted = {text for page in DOCS.glob("*.md") for text in quotations(page)}
     modules = {name_of(path) for path in (ROOT / "csrc/runtime").glob("*.h")}
