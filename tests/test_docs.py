@@ -224,6 +224,18 @@ def test_every_runtime_module_is_on_a_page():
     assert modules - quoted == set() != modules
 
 
+# --- pictures -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("picture", sorted(DOCS.glob("_static/*.svg")), ids=name_of)
+def test_pictures_can_be_read_on_a_phone(picture):
+    """Their text is 11 pixels high or more where a page is 345 wide."""
+    text = picture.read_text()
+    width = int(re.search(r'viewBox="0 0 (\d+) \d+"', text)[1])
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', text)]
+    assert min(sizes) * 345 / width >= 11
+
+
 # --- sessions -----------------------------------------------------------------
 
 # Runs in a child that was forked before the device was used.
