@@ -153,11 +153,9 @@ def test_shell_commands_name_what_exists(page, line):
 
 def test_every_python_block_is_run_somewhere():
     """Sessions and captioned files are run. The readme's program has a test below;
-    what needs libraries that are not here is in tests/integration."""
+    tests/integration/test_libraries_page.py runs the other page, with the libraries."""
     found = {name_of(page) for page in pages() if blocks(page, "python")}
     assert found == {"README.md", "docs/libraries.md"}
-    for block in blocks(DOCS / "libraries.md", "python"):
-        compile(block, "libraries.md", "exec")
 
 
 def test_the_program_of_the_readme_runs(run_python):
