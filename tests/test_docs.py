@@ -224,6 +224,15 @@ def test_every_runtime_module_is_on_a_page():
     assert modules - quoted == set() != modules
 
 
+def test_pages_tell_the_version_of_python_that_is_needed():
+    project = (ROOT / "pyproject.toml").read_text()
+    (version,) = re.findall(r'^requires-python = ">=(.*)"$', project, re.M)
+    told = [
+        re.findall(r"Python ([\d.]+) or later", page.read_text()) for page in pages()
+    ]
+    assert {number for numbers in told for number in numbers} == {version}
+
+
 # --- pictures -----------------------------------------------------------------
 
 

@@ -97,6 +97,30 @@ def test_commands_print_what_the_page_shows(page, tmp_path):
             )
 
 
+def test_every_shown_file_is_used_by_a_command():
+    for page in pages():
+        typed = "\n".join(blocks(page, "console") + [*shown_files(page).values()])
+        assert [name for name in shown_files(page) if name not in typed] == []
+
+
+def test_a_matter_of_timing_prints_a_line_like_those_on_the_page(tmp_path):
+    (block,) = blocks(DOCS / "runtime.md", "text")
+    ((command, shown), (_, again)) = commands(block)
+    build_example(tmp_path)
+    printed = run_console(command, tmp_path).stdout
+    lines = {re.sub(r"y = \d+", "y = N", line) for line in (printed, shown, again)}
+    assert len(lines) == 1 and shown != again
+
+
+def test_every_kind_of_block_is_known():
+    """Each is run, compared, or told to be an exception, by a test of this file."""
+    for page in pages():
+        text = page.read_text()
+        languages = set(re.findall(r"^```(\w\S*)", text, re.M))
+        assert languages <= {"console", "pycon", "python", "sh", "text"}, page.name
+        assert text.count("```{code-block}") == len(shown_files(page)), page.name
+
+
 def test_a_shown_session_that_is_not_run_says_why():
     """A `$` in a block of plain text: what is timing, or another test's matter."""
     found = {
@@ -108,7 +132,7 @@ def test_a_shown_session_that_is_not_run_says_why():
         for command, _ in commands(block)
     }
     assert found == {
-        # Prints one thing or another; the page is about that.
+        # Prints one thing or another: the test above.
         "OPENREG_SCHEDULE=auto ./openreg_example",
         # Needs a checkout of PyTorch; tests/test_pytorch_tests.py has a small one.
         "export TORCH_TEST_DEVICES=$(python -m torch_openreg.testing)",

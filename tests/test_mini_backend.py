@@ -156,6 +156,14 @@ def test_the_reader_sees_what_the_page_shows(reader):
     assert reader.surprises == []
 
 
+def test_the_page_lists_the_files():
+    listed = next(text for kind, text in blocks() if kind == "text")
+    names = [line.split()[0] for line in listed.splitlines()]
+    assert sorted(names) == sorted(
+        str(path.relative_to(EXAMPLE)) for path in example_files()
+    )
+
+
 def test_the_reader_has_every_file(reader):
     assert sorted(reader.shown) == sorted(
         str(path.relative_to(EXAMPLE)) for path in example_files()
