@@ -91,7 +91,7 @@ def test_commands_print_what_the_page_shows(page, tmp_path):
             if not output:
                 assert result.returncode == 0, result.stderr
                 continue
-            printed = result.stdout.strip() + "\n"
+            printed = result.stdout.strip("\n") + "\n"
             assert checker.check_output(output, printed, doctest.ELLIPSIS), (
                 f"{command} printed:\n{printed}{result.stderr}"
             )
