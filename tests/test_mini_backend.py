@@ -237,6 +237,23 @@ def test_the_host_cannot_read_device_memory(mini):
     assert mini("-c", code, check=False).returncode == -signal.SIGSEGV
 
 
+# torch calls the entry points of all packages, and there is torch_openreg's.
+INSTALLED = """
+import importlib.metadata
+found = [p for p in importlib.metadata.entry_points(group="torch.backends")
+         if p.name == "torch_mini"]
+importlib.metadata.entry_points = lambda group: found
+"""
+
+
+@pytest.mark.parametrize("imports", ["import torch", "import torch_mini, torch"])
+def test_an_installed_one_is_loaded_by_torch(imports, mini):
+    mini("setup.py", "-q", "egg_info")
+    code = f"{INSTALLED}\n{imports}\nprint(torch.ones(2, device='mini').device)"
+    found = mini("-c", code, TORCH_DEVICE_BACKEND_AUTOLOAD="1")
+    assert found.stdout == "mini:0\n"
+
+
 # --- the minimal set ------------------------------------------------------------
 
 
