@@ -127,10 +127,15 @@ def looks_like_a_path(text):
     return Path(text).suffix in CODE_SUFFIXES | {".md", ".sh", ".svg", ".toml"}
 
 
+def prose(page):
+    """A page without its blocks."""
+    fences = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+    return fences.sub("", page.read_text())
+
+
 def quotations(page):
     """What stands in single backticks on a page."""
-    fences = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-    return re.findall(r"`([^`\n]+)`", fences.sub("", page.read_text()))
+    return re.findall(r"`([^`\n]+)`", prose(page))
 
 
 def quoted_paths(page):

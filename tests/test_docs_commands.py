@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_docs import DOCS, OPENREG, ROOT, name_of, pages, quotations
+from test_docs import DOCS, OPENREG, ROOT, name_of, pages, prose, quotations
 
 PACKAGE = ROOT / "torch_openreg"
 
@@ -204,7 +204,7 @@ def anchors(page):
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_links_lead_somewhere(page):
-    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text())
+    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", prose(page))
     inside = [link for link in links if not link[0].startswith("http")]
     for file, anchor in inside:
         target = (page.parent / file).resolve() if file else page
