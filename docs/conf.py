@@ -20,6 +20,7 @@ html_theme = "furo"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["guide.css"]
+html_js_files = ["breaks.js"]
 
 # Code is C++ where a block does not say otherwise.
 highlight_language = "cpp"

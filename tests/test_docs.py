@@ -127,19 +127,33 @@ def looks_like_a_path(text):
     return Path(text).suffix in CODE_SUFFIXES | {".md", ".sh", ".svg", ".toml"}
 
 
+def prose(page):
+    """A page without its blocks."""
+    fences = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+    return fences.sub("", page.read_text())
+
+
 def quotations(page):
     """What stands in single backticks on a page."""
-    fences = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-    return re.findall(r"`([^`\n]+)`", fences.sub("", page.read_text()))
+    return re.findall(r"`([^`\n]+)`", prose(page))
 
 
 def quoted_paths(page):
     return [text for text in quotations(page) if looks_like_a_path(text)]
 
 
+# A page that calls files by their name in a folder.
+FOLDERS = {DOCS / "first_backend.md": ROOT / "examples" / "mini_backend"}
+
+
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_quoted_paths_exist(page):
-    missing = [path for path in quoted_paths(page) if not (ROOT / path).exists()]
+    folders = ROOT, FOLDERS.get(page, ROOT)
+    missing = [
+        path
+        for path in quoted_paths(page)
+        if not any((folder / path).exists() for folder in folders)
+    ]
     assert missing == []
 
 
@@ -190,10 +204,50 @@ def test_every_method_that_pytorch_calls_is_on_a_page(name):
     assert sorted(set(methods) - quoted_names()) == []
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "ATen/detail/AcceleratorHooksInterface.h",
+        "ATen/detail/PrivateUse1HooksInterface.h",
+        "c10/core/impl/DeviceGuardImplInterface.h",
+    ],
+)
+def test_every_method_that_a_backend_can_have_is_on_a_page(header):
+    import torch
+
+    text = (Path(torch.__file__).parent / "include" / header).read_text()
+    methods = re.findall(
+        r"^ *virtual [^~;{(]*?(\w+)\(|(?<![~\w])(\w+)\([^;{}]*override", text, re.M
+    )
+    names = {virtual or override for virtual, override in methods}
+    assert names and sorted(names - quoted_names()) == []
+
+
 def test_every_runtime_module_is_on_a_page():
     quoted = {text for page in DOCS.glob("*.md") for text in quotations(page)}
     modules = {name_of(path) for path in (ROOT / "csrc/runtime").glob("*.h")}
     assert modules - quoted == set() != modules
+
+
+def test_pages_tell_the_version_of_python_that_is_needed():
+    project = (ROOT / "pyproject.toml").read_text()
+    (version,) = re.findall(r'^requires-python = ">=(.*)"$', project, re.M)
+    told = [
+        re.findall(r"Python ([\d.]+) or later", page.read_text()) for page in pages()
+    ]
+    assert {number for numbers in told for number in numbers} == {version}
+
+
+# --- pictures -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("picture", sorted(DOCS.glob("_static/*.svg")), ids=name_of)
+def test_pictures_can_be_read_on_a_phone(picture):
+    """Their text is 11 pixels high or more where a page is 345 wide."""
+    text = picture.read_text()
+    width = int(re.search(r'viewBox="0 0 (\d+) \d+"', text)[1])
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', text)]
+    assert min(sizes) * 345 / width >= 11
 
 
 # --- sessions -----------------------------------------------------------------
@@ -211,9 +265,13 @@ def failures(text):
 
 
 def sessions():
-    """Page -> its `pycon` blocks, as one text."""
+    """Page -> its `pycon` blocks, as one text.
+
+    Those of the first backend are about another device: tests/test_mini_backend.py.
+    """
     block = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    found = {name_of(page): block.findall(page.read_text()) for page in pages()}
+    own = [page for page in pages() if page.name != "first_backend.md"]
+    found = {name_of(page): block.findall(page.read_text()) for page in own}
     return {name: "\n".join(blocks) for name, blocks in found.items() if blocks}
 
 

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_docs import DOCS, OPENREG, ROOT, name_of, pages, quotations
+from test_docs import DOCS, OPENREG, ROOT, name_of, pages, prose, quotations
 
 PACKAGE = ROOT / "torch_openreg"
 
@@ -91,10 +91,34 @@ def test_commands_print_what_the_page_shows(page, tmp_path):
             if not output:
                 assert result.returncode == 0, result.stderr
                 continue
-            printed = result.stdout.strip() + "\n"
+            printed = result.stdout.strip("\n") + "\n"
             assert checker.check_output(output, printed, doctest.ELLIPSIS), (
                 f"{command} printed:\n{printed}{result.stderr}"
             )
+
+
+def test_every_shown_file_is_used_by_a_command():
+    for page in pages():
+        typed = "\n".join(blocks(page, "console") + [*shown_files(page).values()])
+        assert [name for name in shown_files(page) if name not in typed] == []
+
+
+def test_a_matter_of_timing_prints_a_line_like_those_on_the_page(tmp_path):
+    (block,) = blocks(DOCS / "runtime.md", "text")
+    ((command, shown), (_, again)) = commands(block)
+    build_example(tmp_path)
+    printed = run_console(command, tmp_path).stdout
+    lines = {re.sub(r"y = \d+", "y = N", line) for line in (printed, shown, again)}
+    assert len(lines) == 1 and shown != again
+
+
+def test_every_kind_of_block_is_known():
+    """Each is run, compared, or told to be an exception, by a test of this file."""
+    for page in pages():
+        text = page.read_text()
+        languages = set(re.findall(r"^```(\w\S*)", text, re.M))
+        assert languages <= {"console", "pycon", "python", "sh", "text"}, page.name
+        assert text.count("```{code-block}") == len(shown_files(page)), page.name
 
 
 def test_a_shown_session_that_is_not_run_says_why():
@@ -102,16 +126,14 @@ def test_a_shown_session_that_is_not_run_says_why():
     found = {
         command
         for page in pages()
+        # tests/test_mini_backend.py types all of this page.
+        if page.name != "first_backend.md"
         for block in blocks(page, "text")
         for command, _ in commands(block)
     }
     assert found == {
-        # Prints one thing or another; the page is about that.
+        # Prints one thing or another: the test above.
         "OPENREG_SCHEDULE=auto ./openreg_example",
-        # tests/test_mini_backend.py does it in another folder.
-        "export TORCH_DEVICE_BACKEND_AUTOLOAD=0",
-        "python setup.py -q build_ext --inplace",
-        "python train.py",
         # Needs a checkout of PyTorch; tests/test_pytorch_tests.py has a small one.
         "export TORCH_TEST_DEVICES=$(python -m torch_openreg.testing)",
         "pytest test/test_view_ops.py -k OPENREG",
@@ -155,11 +177,9 @@ def test_shell_commands_name_what_exists(page, line):
 
 def test_every_python_block_is_run_somewhere():
     """Sessions and captioned files are run. The readme's program has a test below;
-    what needs libraries that are not here is in tests/integration."""
+    tests/integration/test_libraries_page.py runs the other page, with the libraries."""
     found = {name_of(page) for page in pages() if blocks(page, "python")}
     assert found == {"README.md", "docs/libraries.md"}
-    for block in blocks(DOCS / "libraries.md", "python"):
-        compile(block, "libraries.md", "exec")
 
 
 def test_the_program_of_the_readme_runs(run_python):
@@ -184,7 +204,7 @@ def anchors(page):
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_links_lead_somewhere(page):
-    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text())
+    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", prose(page))
     inside = [link for link in links if not link[0].startswith("http")]
     for file, anchor in inside:
         target = (page.parent / file).resolve() if file else page
@@ -211,8 +231,8 @@ def resolve(name):
     raise ImportError(name)
 
 
-# Not a name of Python's: a group of entry points.
-ELSEWHERE = {"torch.backends"}
+# A group of entry points, and the module of examples/mini_backend.
+ELSEWHERE = {"torch.backends", "torch.mini"}
 
 
 def python_names():

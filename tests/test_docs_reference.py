@@ -172,10 +172,9 @@ def test_the_environment_is_read_in_known_places(reference):
         for path in folder.rglob("*.cpp")
         if reading.search(path.read_text())
     }
-    # The workspaces of CUDA's libraries have CUDA's variables; OPENREG_EXECUTOR is
-    # libopenreg's, and is looked at again where kernels are called.
     others = {
-        f"csrc/aten/native/{name}.cpp" for name in ("LibraryWorkspaces", "Kernel")
+        "csrc/aten/native/LibraryWorkspaces.cpp",  # CUDA's variables
+        "csrc/aten/native/Kernel.cpp",  # OPENREG_EXECUTOR again, which config.cpp checks
     }
     assert readers == {name_of(file) for file in reference.READERS} | others
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,12 +22,20 @@ def example_files():
     return [*EXAMPLE.glob("*.py"), *EXAMPLE.glob("csrc/*"), *EXAMPLE.glob("*/*.py")]
 
 
-def run(*arguments, cwd=BUILD, check=True, **variables):
+def environment(**variables):
+    # One backend per process, and this one is not openreg.
+    flags = f"-include {SUPPORT / 'leave_out.h'}"
+    off = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    binaries = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    places = {"PATH": binaries, "PYTHONPATH": str(BUILD)}
+    return {**os.environ, **off, **places, "CFLAGS": flags, **variables}
+
+
+def run(*arguments, check=True, **variables):
     result = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=cwd,
-        # One backend per process, and this one is not openreg.
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", **variables},
+        [*map(str, arguments)],
+        cwd=BUILD,
+        env=environment(**variables),
         capture_output=True,
         text=True,
         timeout=500,
@@ -36,46 +45,137 @@ def run(*arguments, cwd=BUILD, check=True, **variables):
     return result
 
 
-@pytest.fixture(scope="module")
-def mini():
-    """Builds the example, and runs Python with it. The second build is quick."""
-    run(
-        *("setup.py", "-q", "build", "-b", BUILD, "--build-lib", BUILD / "lib"),
-        cwd=EXAMPLE,
-        CFLAGS=f"-include {SUPPORT / 'leave_out.h'}",
-    )
-    return lambda *arguments, **options: run(
-        *arguments, **options, PYTHONPATH=str(BUILD / "lib")
-    )
+# --- the page -------------------------------------------------------------------
 
 
-def shown_on_the_page(name):
-    """What docs/first_backend.md includes of a file, in its order."""
-    page = (PAGE.parent / "first_backend.md").read_text()
+def included(name, options):
+    """The lines of a file of the example that a directive of the page includes."""
     lines = (EXAMPLE / name).read_text().splitlines()
 
-    def place(options, option, otherwise):
+    def place(option, otherwise):
         words = re.search(rf'^:{option}: "(.*)"$', options, re.M)
         if not words:
             return otherwise
         (found,) = (i for i, line in enumerate(lines) if words[1] in line)
         return found
 
-    include = rf"literalinclude\}} \.\./examples/mini_backend/{name}\n((?::.*\n)*)"
-    shown = []
-    for options in re.findall(include, page):
-        begin = place(options, "start-at", 0)
-        end = place(options, "end-before", place(options, "end-at", len(lines) - 1) + 1)
-        shown += lines[begin:end]
-    return [line for line in shown if line]
+    begin = place("start-at", 0)
+    end = place("end-before", place("end-at", len(lines) - 1) + 1)
+    return lines[begin:end]
+
+
+def blocks():
+    """What docs/first_backend.md has a reader do, in its order: (kind, text)."""
+    page = (PAGE.parent / "first_backend.md").read_text()
+    return re.findall(r"^```(\S[^\n]*)\n(.*?)^```$", page, re.M | re.S)
+
+
+def without_gaps(lines):
+    """Without empty lines: those between two pieces of a file are not shown."""
+    return [line for line in lines if line]
+
+
+class Reader:
+    """Follows the page in a folder: writes the files, types the commands, and notes
+    where something else is printed than the page shows."""
+
+    def __init__(self):
+        self.shown = {}  # file of the example -> its lines, so far
+        self.surprises = []
+
+    def write_files(self):
+        for path in example_files():
+            name = str(path.relative_to(EXAMPLE))
+            lines = self.shown.get(name, [])
+            (BUILD / name).unlink(missing_ok=True)
+            if without_gaps(lines) == without_gaps(path.read_text().splitlines()):
+                shutil.copy2(path, BUILD / name)  # ninja looks at its time
+            elif lines:
+                (BUILD / name).write_text("\n".join([*lines, ""]))
+
+    def type_command(self, command, output):
+        if command.startswith("export "):
+            name, value = command.removeprefix("export ").split("=")
+            assert environment()[name] == value
+            return
+        self.write_files()
+        result = run("bash", "-c", command)
+        if output and result.stdout != output:
+            self.surprises.append((command, result.stdout))
+
+    def type_session(self, text):
+        program = f"{SESSION}\nprint(failures({text!r}), end='')"
+        found = run(sys.executable, "-c", program).stdout
+        if found:
+            self.surprises.append((text, found))
+
+    def follow(self):
+        for kind, text in blocks():
+            include = re.match(
+                r"\{literalinclude\} \.\./examples/mini_backend/(.*)", kind
+            )
+            if include:
+                self.shown.setdefault(include[1], []).extend(included(include[1], text))
+            elif kind == "pycon":
+                self.type_session(text)
+            elif kind == "text":
+                for command in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.M):
+                    self.type_command(*command)
+            else:
+                pytest.fail(f"who follows {kind}?")
+
+
+SESSION = """
+import doctest
+
+def failures(text):
+    parser, report = doctest.DocTestParser(), []
+    test = parser.get_doctest(text, {}, "page", None, 0)
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)
+    return "".join(report)
+"""
+
+
+@pytest.fixture(scope="module")
+def reader():
+    """One who has read the page to its end. A second time the builds are quick."""
+    for folder in ("csrc", "torch_mini"):
+        (BUILD / folder).mkdir(parents=True, exist_ok=True)
+    reader = Reader()
+    reader.follow()
+    return reader
+
+
+@pytest.fixture(scope="module")
+def mini(reader):
+    """Runs Python with the backend that the reader has built."""
+    return lambda *arguments, **options: run(sys.executable, *arguments, **options)
+
+
+def test_the_reader_sees_what_the_page_shows(reader):
+    assert reader.surprises == []
+
+
+def test_the_page_lists_the_files():
+    listed = next(text for kind, text in blocks() if kind == "text")
+    names = [line.split()[0] for line in listed.splitlines()]
+    assert sorted(names) == sorted(
+        str(path.relative_to(EXAMPLE)) for path in example_files()
+    )
+
+
+def test_the_reader_has_every_file(reader):
+    assert sorted(reader.shown) == sorted(
+        str(path.relative_to(EXAMPLE)) for path in example_files()
+    )
 
 
 @pytest.mark.parametrize(
     "name", [str(path.relative_to(EXAMPLE)) for path in example_files()]
 )
-def test_the_page_shows_every_line(name):
+def test_the_page_shows_every_line(name, reader):
     lines = (EXAMPLE / name).read_text().splitlines()
-    assert shown_on_the_page(name) == [line for line in lines if line]
+    assert without_gaps(reader.shown[name]) == without_gaps(lines)
 
 
 def test_the_example_stays_small():
@@ -84,9 +184,7 @@ def test_the_example_stays_small():
 
 
 def test_it_trains_as_the_cpu_does(mini):
-    script = BUILD / "train.py"  # beside the example Python would not find _C.so
-    script.write_text((EXAMPLE / "train.py").read_text())
-    loss, again = re.findall(r"\d\.\d+", mini("-W", "error", script).stdout)
+    loss, again = re.findall(r"\d\.\d+", mini("-W", "error", "train.py").stdout)
     assert loss == again
     assert float(loss) < 1
 
@@ -137,6 +235,23 @@ def test_the_host_cannot_read_device_memory(mini):
         "ctypes.string_at(torch.ones(4, device='mini').data_ptr(), 4)"
     )
     assert mini("-c", code, check=False).returncode == -signal.SIGSEGV
+
+
+# torch calls the entry points of all packages, and there is torch_openreg's.
+INSTALLED = """
+import importlib.metadata
+found = [p for p in importlib.metadata.entry_points(group="torch.backends")
+         if p.name == "torch_mini"]
+importlib.metadata.entry_points = lambda group: found
+"""
+
+
+@pytest.mark.parametrize("imports", ["import torch", "import torch_mini, torch"])
+def test_an_installed_one_is_loaded_by_torch(imports, mini):
+    mini("setup.py", "-q", "egg_info")
+    code = f"{INSTALLED}\n{imports}\nprint(torch.ones(2, device='mini').device)"
+    found = mini("-c", code, TORCH_DEVICE_BACKEND_AUTOLOAD="1")
+    assert found.stdout == "mini:0\n"
 
 
 # --- the minimal set ------------------------------------------------------------

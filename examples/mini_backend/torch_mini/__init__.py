@@ -4,10 +4,17 @@ import atexit
 import sys
 from pathlib import Path
 
-import torch
+
+def _autoload():
+    """The entry point. `import torch` looks for it, also from the line below."""
+
+
+import torch  # noqa: E402
 
 torch.ops.load_library(Path(__file__).with_name("_C.so"))
 torch.utils.rename_privateuse1_backend("mini")
+torch._register_device_module("mini", sys.modules[__name__])
+torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
 
 # What torch.manual_seed, torch.load and torch.accelerator ask of torch.mini.
 device_count = torch._C._accelerator_hooks_device_count
@@ -24,10 +31,4 @@ def device(device):
     return torch.accelerator.device_index(torch.device(device).index)
 
 
-def _autoload():
-    """The entry point; importing this module has done the work."""
-
-
-torch._register_device_module("mini", sys.modules[__name__])
 atexit.register(torch.ops.mini.settle_autograd)
-torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)

@@ -25,6 +25,7 @@ const Code kCodes[] = {
     CODE(orErrorInvalidPitchValue, 12),
     CODE(orErrorInvalidDevicePointer, 17),
     CODE(orErrorInvalidMemcpyDirection, 21),
+    CODE(orErrorDeviceLost, 46),
     CODE(orErrorNoDevice, 100),
     CODE(orErrorInvalidDevice, 101),
     CODE(orErrorDeviceUninitialized, 201),

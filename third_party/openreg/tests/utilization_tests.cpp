@@ -69,7 +69,11 @@ Depth queueDepth(int device) {
 }
 
 TEST(QueueDepthTest, CountsWhatIsNotFinished) {
-  EXPECT_EQ(queueDepth(0), Depth(0, 0));
+  for (const int device : {1, 0}) {
+    ASSERT_EQ(orSetDevice(device), orSuccess);
+    ASSERT_EQ(orDeviceSynchronize(), orSuccess);
+    EXPECT_EQ(queueDepth(device), Depth(0, 0));
+  }
   const Stream one, two;
   {
     Gate first(one), second(two);
