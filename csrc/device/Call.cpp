@@ -50,7 +50,7 @@ WireStorage describeStorage(const c10::Storage& storage) {
   described.bytes = storage.nbytes();
   if (!storage.data()) {
     described.bytes = 0;
-  } else if (const auto offset = askedOffset(storage.data_ptr())) {
+  } else if (const auto offset = offsetOf(storage.data_ptr())) {
     described.offset = *offset;
   } else {
     described.kind = StorageKind::Host;
@@ -62,7 +62,7 @@ WireStorage describeStorage(const c10::Storage& storage) {
 
 // The driver owns it now.
 void release(const c10::Storage& storage) {
-  if (askedOffset(storage.data_ptr())) {
+  if (offsetOf(storage.data_ptr())) {
     storage.unsafeGetStorageImpl()
         ->_mutable_data_ptr_no_checks()
         .release_context();
@@ -195,9 +195,9 @@ void Call::moveResults() {
     const c10::Storage& storage = storages_[i];
     const bool cameSo =
         i < addresses_.size() && storage.data() == addresses_[i];
-    if (!cameSo && !askedOffset(storage.data_ptr())) {
+    if (!cameSo && !offsetOf(storage.data_ptr())) {
       c10::DataPtr moved = driverAllocator()->allocate(storage.nbytes());
-      if (askedOffset(moved)) {
+      if (offsetOf(moved)) {
         std::memcpy(moved.get(), storage.data(), storage.nbytes());
         storage.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(moved));
       }

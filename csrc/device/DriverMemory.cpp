@@ -2,6 +2,7 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -30,6 +31,9 @@ bool isOurs(const void* pointer) {
   return byte >= base && byte < base + size;
 }
 
+// The driver's, whatever becomes of the kernel's tensor.
+void keepPlanned(void* /*pointer*/) {}
+
 // What a call freed is told with that call: told by another thread it might come late,
 // when the driver has lent the same memory anew.
 thread_local std::vector<uint64_t>* freedByCalls = nullptr;
@@ -49,6 +53,9 @@ void noteFreed(void* pointer) {
 class DriverAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
+    if (char* planned = scope ? scope->takePlanned(bytes) : nullptr) {
+      return {planned, planned, &keepPlanned, c10::kCPU};
+    }
     if (scope && bytes > scope->hostBytes_) {
       if (const auto offset = scope->ask_(bytes)) {
         char* pointer = base + *offset;
@@ -67,7 +74,9 @@ class DriverAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override {
     return [](void* pointer) {
       if (isOurs(pointer)) {
-        noteFreed(pointer);
+        if (!scope || !scope->isPlanned(pointer)) {
+          noteFreed(pointer);
+        }
       } else {
         instance().cpu_->raw_deleter()(pointer);
       }
@@ -102,8 +111,12 @@ c10::Allocator* driverAllocator() {
   return &DriverAllocator::instance();
 }
 
-AskingScope::AskingScope(uint64_t hostBytes, Ask ask)
-    : hostBytes_(hostBytes),
+AskingScope::AskingScope(
+    uint64_t hostBytes,
+    Ask ask,
+    std::vector<c10::openreg::remote::WireSlot> planned)
+    : planned_(std::move(planned)),
+      hostBytes_(hostBytes),
       ask_(std::move(ask)),
       outer_(std::exchange(scope, this)) {
   thread_local std::vector<uint64_t> freedHere;
@@ -114,8 +127,25 @@ AskingScope::~AskingScope() {
   scope = outer_;
 }
 
-std::optional<uint64_t> askedOffset(const c10::DataPtr& memory) {
-  return memory.get_deleter() == &noteFreed
+char* AskingScope::takePlanned(uint64_t bytes) {
+  for (auto& slot : planned_) {
+    if (bytes != 0 && slot.bytes == bytes) {
+      slot.bytes = 0;
+      return base + slot.offset;
+    }
+  }
+  return nullptr;
+}
+
+bool AskingScope::isPlanned(const void* pointer) const {
+  return std::any_of(planned_.begin(), planned_.end(), [&](const auto& slot) {
+    return base + slot.offset == pointer;
+  });
+}
+
+std::optional<uint64_t> offsetOf(const c10::DataPtr& memory) {
+  const auto deleter = memory.get_deleter();
+  return deleter == &noteFreed || deleter == &keepPlanned
       ? std::optional(
             static_cast<uint64_t>(static_cast<char*>(memory.get()) - base))
       : std::nullopt;

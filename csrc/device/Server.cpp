@@ -122,7 +122,8 @@ class Server {
     const auto askDriver = [this](uint64_t bytes) { return ask(bytes); };
     {
       const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
-      const AskingScope scope(call_.settings.hostBytes, askDriver);
+      const AskingScope scope(
+          call_.settings.hostBytes, askDriver, call_.planned);
       call->run();
     }
     if (!call->crosses()) {

@@ -43,6 +43,9 @@ class DeviceProcess {
   const orDeviceMemory& memory() const {
     return memory_;
   }
+  char* memoryAt(uint64_t offset) const {
+    return static_cast<char*>(memory_.base) + offset;
+  }
 
   /// Whether it was neither lost nor ended.
   bool usable() const {

@@ -1,6 +1,7 @@
 #include "remote/RemoteCall.h"
 
 #include "aten/native/OutputAllocator.h"
+#include "aten/native/Planned.h"
 #include "remote/Settings.h"
 
 #include <ATen/Parallel.h>
@@ -88,8 +89,14 @@ uint32_t RemoteCall::indexOfStorage(StorageImpl* storage) {
 }
 
 // docs:begin write-call
-size_t RemoteCall::write(std::span<char> room, const orDeviceMemory& memory)
-    const {
+size_t RemoteCall::write(std::span<char> room, const orDeviceMemory& memory) {
+  const auto offsetOf = [&](const void* data) {
+    return static_cast<uint64_t>(
+        static_cast<const char*>(data) - static_cast<const char*>(memory.base));
+  };
+  for (const auto& slot : at::native::openreg::takeAllPlanned()) {
+    planned_.push_back({offsetOf(slot.pointer), slot.bytes});
+  }
   Writer writer(room);
   writer.put(MessageKind::Call);
   writer.putText(schema_.name());
@@ -98,6 +105,7 @@ size_t RemoteCall::write(std::span<char> room, const orDeviceMemory& memory)
   writer.put(static_cast<uint32_t>(get_default_dtype_as_scalartype()));
   writer.put(currentSwitches());
   writer.put<uint64_t>(at::native::openreg::outputPlace().hostBytes);
+  putSlots(writer, planned_);
   writer.put<uint64_t>(storages_.size());
   for (const Storage& storage : storages_) {
     const auto* data = static_cast<const char*>(storage.data());
@@ -107,8 +115,7 @@ size_t RemoteCall::write(std::span<char> room, const orDeviceMemory& memory)
       described.kind = StorageKind::Host;
       described.content = {data, storage.nbytes()};
     } else if (data) {
-      described.offset =
-          static_cast<uint64_t>(data - static_cast<const char*>(memory.base));
+      described.offset = offsetOf(data);
     }
     putStorage(writer, described);
   }
@@ -125,6 +132,13 @@ size_t RemoteCall::write(std::span<char> room, const orDeviceMemory& memory)
 
 // --- and back ---------------------------------------------------------------------
 
+bool RemoteCall::isPlanned(const WireStorage& storage) const {
+  return std::any_of(
+      planned_.begin(), planned_.end(), [&](const WireSlot& slot) {
+        return slot.offset == storage.offset && slot.bytes == storage.bytes;
+      });
+}
+
 Storage RemoteCall::makeStorage(
     const WireStorage& storage,
     DeviceProcess& process) const {
@@ -137,7 +151,9 @@ Storage RemoteCall::makeStorage(
         storage.content.end(),
         static_cast<char*>(memory.get()));
   } else if (storage.bytes != 0) {
-    memory = process.takeBack(storage.offset, storage.bytes);
+    memory = isPlanned(storage)
+        ? DataPtr(process.memoryAt(storage.offset), Device(kCPU))
+        : process.takeBack(storage.offset, storage.bytes);
     if (!memory) {
       failWire("no memory was lent at offset ", storage.offset);
     }

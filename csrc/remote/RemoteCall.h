@@ -33,7 +33,7 @@ class RemoteCall {
   }
 
   /// Writes the message and returns its length. Throws WireError if it is too long.
-  size_t write(std::span<char> room, const orDeviceMemory& memory) const;
+  size_t write(std::span<char> room, const orDeviceMemory& memory);
 
   /// What the kernel did to its arguments is done to them, and its results take
   /// their place on the stack. Throws WireError if the message is not an answer.
@@ -45,6 +45,7 @@ class RemoteCall {
  private:
   int32_t indexOf(const at::Tensor& tensor);
   uint32_t indexOfStorage(StorageImpl* storage);
+  bool isPlanned(const WireStorage& storage) const;
   Storage makeStorage(const WireStorage& storage, DeviceProcess& process) const;
   void applyChanges(const WireResult& result, DeviceProcess& process);
 
@@ -55,6 +56,7 @@ class RemoteCall {
   std::vector<at::Tensor> tensors_;
   std::vector<uint32_t> storageOf_; // each tensor
   std::vector<Storage> storages_;
+  std::vector<WireSlot> planned_; // memory of outputs
   std::vector<at::Generator> generators_;
   ValueList values_;
 };

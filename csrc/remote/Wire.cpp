@@ -13,6 +13,18 @@ void require(bool holds, const Parts&... otherwise) {
   }
 }
 
+void requireWithin(uint64_t offset, uint64_t bytes, uint64_t memoryBytes) {
+  require(
+      bytes <= memoryBytes && offset <= memoryBytes - bytes,
+      "memory of ",
+      bytes,
+      " bytes at offset ",
+      offset,
+      " is not within the ",
+      memoryBytes,
+      " bytes of the device");
+}
+
 WireStorage getStorage(Reader& reader, uint64_t memoryBytes) {
   WireStorage storage;
   storage.kind = reader.getOf(StorageKind::Device, StorageKind::Host);
@@ -22,17 +34,16 @@ WireStorage getStorage(Reader& reader, uint64_t memoryBytes) {
     return storage;
   }
   storage.offset = reader.get<uint64_t>();
-  require(
-      storage.bytes <= memoryBytes &&
-          storage.offset <= memoryBytes - storage.bytes,
-      "a storage of ",
-      storage.bytes,
-      " bytes at offset ",
-      storage.offset,
-      " is not within the ",
-      memoryBytes,
-      " bytes of the device");
+  requireWithin(storage.offset, storage.bytes, memoryBytes);
   return storage;
+}
+
+WireSlot getSlot(Reader& reader, uint64_t memoryBytes) {
+  WireSlot slot;
+  slot.offset = reader.get<uint64_t>();
+  slot.bytes = reader.get<uint64_t>();
+  requireWithin(slot.offset, slot.bytes, memoryBytes);
+  return slot;
 }
 
 // Whether the last element lies within the storage.
@@ -208,6 +219,14 @@ std::vector<uint64_t> getFreed(Reader& reader) {
 
 // --- writing --------------------------------------------------------------------
 
+void putSlots(Writer& writer, std::span<const WireSlot> slots) {
+  writer.put<uint64_t>(slots.size());
+  for (const WireSlot& slot : slots) {
+    writer.put(slot.offset);
+    writer.put(slot.bytes);
+  }
+}
+
 void putStorage(Writer& writer, const WireStorage& storage) {
   writer.put(storage.kind);
   writer.put(storage.bytes);
@@ -287,6 +306,10 @@ void parseCall(
   call.settings.defaultDtype = reader.get<uint32_t>();
   call.settings.flags = reader.get<uint32_t>();
   call.settings.hostBytes = reader.get<uint64_t>();
+  call.planned.clear();
+  for (size_t left = reader.getCount(); left > 0; --left) {
+    call.planned.push_back(getSlot(reader, memoryBytes));
+  }
   call.storages.clear();
   for (size_t left = reader.getCount(); left > 0; --left) {
     call.storages.push_back(getStorage(reader, memoryBytes));

@@ -259,9 +259,15 @@ struct WireSettings {
   uint64_t hostBytes = UINT64_MAX;
 };
 
+/// Memory of an output that exists already: for the allocation of as many bytes.
+struct WireSlot {
+  uint64_t offset = 0, bytes = 0;
+};
+
 struct WireCall {
   std::string_view name, overload;
   WireSettings settings;
+  std::vector<WireSlot> planned;
   std::vector<WireStorage> storages;
   std::vector<WireTensor> tensors;
   std::vector<WireValue> values;
@@ -289,6 +295,7 @@ struct WireResult {
   std::vector<WireValue> values; // the results, then the states of generators
 };
 
+void putSlots(Writer& writer, std::span<const WireSlot> slots);
 void putStorage(Writer& writer, const WireStorage& storage);
 void putTensor(Writer& writer, const WireTensor& tensor);
 void putValue(Writer& writer, const WireValue& value);

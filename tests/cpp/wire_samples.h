@@ -83,7 +83,8 @@ inline WireTensor matrix(uint32_t storage) {
 /// `storage` and `tensor` stand for the first of each.
 inline std::vector<char> call(
     const WireStorage& storage = {StorageKind::Device, 4096, 28, {}},
-    const WireTensor& tensor = matrix(0)) {
+    const WireTensor& tensor = matrix(0),
+    const WireSlot& slot = {8192, 512}) {
   static constexpr char kContent[28] = "bytes of the host";
   Message message;
   Writer& writer = message.writer();
@@ -94,6 +95,7 @@ inline std::vector<char> call(
   writer.put<uint32_t>(6);
   writer.put<uint32_t>(8);
   writer.put<uint64_t>(16);
+  putSlots(writer, std::vector<WireSlot>{slot});
   writer.put<uint64_t>(2);
   putStorage(writer, storage);
   putStorage(writer, {StorageKind::Host, 0, sizeof(kContent), kContent});

@@ -29,6 +29,9 @@ TEST(WireTest, ACallIsReadAsItWasWritten) {
   EXPECT_EQ(parsed.overload, "Tensor");
   EXPECT_EQ(parsed.settings.threads, 2);
   EXPECT_EQ(parsed.settings.hostBytes, 16u);
+  ASSERT_EQ(parsed.planned.size(), 1u);
+  EXPECT_EQ(parsed.planned[0].offset, 8192u);
+  EXPECT_EQ(parsed.planned[0].bytes, 512u);
   ASSERT_EQ(parsed.storages.size(), 2u);
   EXPECT_EQ(parsed.storages[0].offset, 4096u);
   EXPECT_STREQ(parsed.storages[1].content.data(), "bytes of the host");
@@ -85,6 +88,15 @@ TEST(WireTest, AMessageThatGoesOnIsRefused) {
   expectRefused(message, "8 bytes follow the end");
 }
 
+TEST(WireTest, PlannedMemoryLiesWithinTheMemory) {
+  for (const WireSlot slot :
+       {WireSlot{kMemoryBytes, 1}, {UINT64_MAX, 512}, {0, UINT64_MAX}}) {
+    expectRefused(
+        call({StorageKind::Device, 4096, 28, {}}, matrix(0), slot),
+        "is not within the 1048576 bytes of the device");
+  }
+}
+
 TEST(WireTest, AStorageLiesWithinTheMemory) {
   expectRefused(
       call({StorageKind::Device, kMemoryBytes - 16, 28, {}}),
@@ -137,7 +149,8 @@ TEST(WireTest, AnIndexNamesATensorOfTheMessage) {
   writer.put(MessageKind::Call);
   writer.putText("aten::abs");
   writer.putText("");
-  for (int i = 0; i < 6; ++i) { // settings, no storage, no tensor
+  for (int i = 0; i < 7;
+       ++i) { // settings, nothing planned, no storage, no tensor
     writer.put<uint64_t>(0);
   }
   writer.put<uint64_t>(1);

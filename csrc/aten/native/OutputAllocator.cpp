@@ -125,9 +125,7 @@ DataPtr takeDeviceMemory(DataPtr& memory, c10::DeviceIndex device) {
 OutputPlace outputPlace() {
   OutputPlace place;
   place.stream = scope;
-  if (hasPlanned()) {
-    place.hostBytes = 0;
-  } else if (scope && !allOnHost) {
+  if (scope && !allOnHost) {
     place.hostBytes = hostBytes;
   }
   return place;

@@ -41,12 +41,17 @@ void* takePlanned(size_t bytes) {
   return nullptr;
 }
 
-bool hasPlanned() {
-  return scope &&
-      std::any_of(
-             scope->slots_.begin(), scope->slots_.end(), [](const auto& slot) {
-               return slot.bytes != 0;
-             });
+std::vector<PlannedSlot> takeAllPlanned() {
+  std::vector<PlannedSlot> taken;
+  if (scope) {
+    for (PlannedSlot& slot : scope->slots_) {
+      if (slot.bytes != 0) {
+        taken.push_back(slot);
+        slot.bytes = 0;
+      }
+    }
+  }
+  return taken;
 }
 
 bool isPlanned(const void* pointer) {

@@ -12,6 +12,11 @@ namespace at::native::openreg {
 /// and that has as many bytes as one of `outputs` comes to lie in that one's
 /// memory: a CPU kernel that allocates its output finds it already made.
 // docs:end planned-scope
+struct PlannedSlot {
+  void* pointer;
+  size_t bytes; // 0: taken
+};
+
 class [[nodiscard]] PlannedScope {
  public:
   explicit PlannedScope(const std::vector<Tensor>& outputs);
@@ -20,23 +25,19 @@ class [[nodiscard]] PlannedScope {
   PlannedScope& operator=(const PlannedScope&) = delete;
 
  private:
-  struct Slot {
-    void* pointer;
-    size_t bytes;
-  };
   friend void* takePlanned(size_t bytes);
-  friend bool hasPlanned();
+  friend std::vector<PlannedSlot> takeAllPlanned();
   friend bool isPlanned(const void* pointer);
 
   PlannedScope* const outer_;
-  std::vector<Slot> slots_;
+  std::vector<PlannedSlot> slots_;
 };
 
 /// Planned memory of that size, once; nullptr if there is none.
 void* takePlanned(size_t bytes);
 
-/// Whether there is any left.
-bool hasPlanned();
+/// All that is left, for a kernel that runs elsewhere.
+std::vector<PlannedSlot> takeAllPlanned();
 
 /// Whether it is memory that takePlanned() gave.
 bool isPlanned(const void* pointer);
