@@ -1,5 +1,6 @@
 """Another process that uses the device, and does what a test tells it to."""
 
+import gc
 import os
 import re
 
@@ -113,6 +114,7 @@ def shared_mappings():
 
 def figures():
     """What must be as before when all that was shared is gone."""
+    gc.collect()  # what earlier tests left in cycles
     synchronize()
     torch.openreg.ipc_collect()
     return {

@@ -201,6 +201,15 @@ print(torch.openreg.fallback_report()["stays::twice (not in the device process)"
     assert run_elsewhere(STAYS + code) == "[2.0, 2.0, 2.0]\n1"
 
 
+def test_a_kernel_of_our_own_stays_here_and_is_counted(run_elsewhere):
+    code = """
+x = torch.tensor([1, 2, 2], device="openreg")
+print(torch.histc(x, 2, min=1, max=2).tolist())
+print(torch.openreg.fallback_report()["aten::histc (not in the device process)"])
+"""
+    assert run_elsewhere(code) == "[1, 2]\n1"
+
+
 def test_what_stays_here_can_be_refused(run_elsewhere):
     code = """
 try:

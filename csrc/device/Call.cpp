@@ -35,15 +35,6 @@ c10::Storage makeStorage(const WireStorage& storage) {
       /*resizable=*/true));
 }
 
-at::Tensor makeTensor(const WireTensor& metadata, const c10::Storage& storage) {
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage),
-      c10::DispatchKeySet(c10::DispatchKey::CPU),
-      c10::scalarTypeToTypeMeta(dtypeOf(metadata)));
-  applyMetadata(*tensor.unsafeGetTensorImpl(), metadata);
-  return tensor;
-}
-
 // Memory that was asked for is named; any other is copied.
 WireStorage describeStorage(const c10::Storage& storage) {
   WireStorage described;
@@ -84,7 +75,7 @@ Call::Call(const c10::OperatorHandle& op, const remote::WireCall& call)
     addresses_.push_back(storages_.back().data());
   }
   for (const WireTensor& tensor : call.tensors) {
-    tensors_.push_back(makeTensor(tensor, storages_[tensor.storage]));
+    tensors_.push_back(remote::makeTensor(tensor, storages_[tensor.storage]));
   }
   remote::ValueReader reader(call.values, tensors_);
   for (const auto& argument : op.schema().arguments()) {

@@ -24,15 +24,6 @@ bool isPlain(const at::Tensor& tensor) {
       tensor.has_storage();
 }
 
-at::Tensor makeTensor(const WireTensor& metadata, Storage storage) {
-  auto tensor = at::detail::make_tensor<TensorImpl>(
-      std::move(storage),
-      DispatchKeySet(DispatchKey::CPU),
-      scalarTypeToTypeMeta(dtypeOf(metadata)));
-  applyMetadata(*tensor.unsafeGetTensorImpl(), metadata);
-  return tensor;
-}
-
 } // namespace
 
 // --- there ------------------------------------------------------------------------

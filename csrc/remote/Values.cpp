@@ -127,6 +127,15 @@ void applyMetadata(TensorImpl& tensor, const WireTensor& metadata) {
   }
 }
 
+at::Tensor makeTensor(const WireTensor& metadata, Storage storage) {
+  auto tensor = at::detail::make_tensor<TensorImpl>(
+      std::move(storage),
+      DispatchKeySet(DispatchKey::CPU),
+      scalarTypeToTypeMeta(dtypeOf(metadata)));
+  applyMetadata(*tensor.unsafeGetTensorImpl(), metadata);
+  return tensor;
+}
+
 const WireValue& ValueReader::take() {
   if (atEnd()) {
     failWire(

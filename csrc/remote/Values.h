@@ -58,6 +58,9 @@ WireTensor describeTensor(const TensorImpl& tensor);
 ScalarType dtypeOf(const WireTensor& tensor);
 void applyMetadata(TensorImpl& tensor, const WireTensor& metadata);
 
+/// A CPU tensor with these metadata over a storage.
+at::Tensor makeTensor(const WireTensor& metadata, Storage storage);
+
 /// Reads values back, one after the other.
 class ValueReader {
  public:

@@ -69,6 +69,11 @@ Tensor histc(
   if (!counts(self.scalar_type())) {
     return Typed<at::_ops::histc>::call(self, bins, min, max);
   }
+  if (kKernelsRunElsewhere) { // they have the CPU's kernels, and this is ours
+    static FallbackCount& stays =
+        FallbackCount::of("aten::histc", FallbackKind::StaysHere);
+    stays.note();
+  }
   const Bins into = binsOf(self, bins, min.to<int64_t>(), max.to<int64_t>());
   Tensor output = at::zeros({bins}, self.options());
   launch(
