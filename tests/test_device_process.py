@@ -54,7 +54,11 @@ print(json.dumps([losses, [
 """
 
 
-@pytest.mark.parametrize("schedule", ["auto", "async", "adversarial"])
+SLOW = pytest.mark.slow
+SCHEDULES = [pytest.param("async", marks=SLOW), pytest.param("auto", marks=SLOW)]
+
+
+@pytest.mark.parametrize("schedule", ["adversarial", *SCHEDULES])
 def test_training_gives_the_same_losses_and_memory_in_either_place(
     run_elsewhere, schedule
 ):

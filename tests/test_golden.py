@@ -11,6 +11,7 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,11 @@ def observed_by(script):
     return json.loads(result.stdout)
 
 
+@functools.cache
 def observed():
-    return observed_by("observer.py") | observed_by("memory.py")
+    with ThreadPoolExecutor() as pool:
+        cases, memory = pool.map(observed_by, ("observer.py", "memory.py"))
+    return cases | memory
 
 
 @functools.cache
