@@ -137,6 +137,19 @@ def test_every_way_to_an_operator_gives_the_cpus_bits(run_elsewhere):
     assert calls > 20
 
 
+def test_the_first_step_of_a_fused_optimizer_runs_there_too(run_elsewhere):
+    code = """
+weight = torch.ones(4, device="openreg", requires_grad=True)
+weight.grad = torch.ones_like(weight).neg()
+torch.openreg.synchronize()
+before = processes()[0].calls
+torch.optim.SGD([weight], lr=1.0, fused=True).step()
+torch.openreg.synchronize()
+print(weight.tolist(), processes()[0].calls - before)
+"""
+    assert run_elsewhere(code) == "[2.0, 2.0, 2.0, 2.0] 1"
+
+
 def test_errors_of_kernels_keep_their_kind_and_sentence(run_elsewhere):
     code = """
 x = torch.zeros(3, 3, device="openreg")

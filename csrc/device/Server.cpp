@@ -3,17 +3,14 @@
 #include "device/Call.h"
 #include "device/DriverMemory.h"
 #include "remote/Settings.h"
+#include "runtime/OpenRegThreads.h"
 
-#include <ATen/Parallel.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
-
-// Of the OpenMP library that PyTorch brings along.
-extern "C" [[gnu::weak]] void omp_set_num_threads(int threads);
 
 namespace openreg::device {
 namespace {
@@ -53,11 +50,7 @@ ErrorKind kindOf(const c10::Error& error) {
 }
 
 void applySettings(const remote::WireSettings& settings) {
-  const int threads = std::clamp(settings.threads, 1, 1024);
-  // The question makes PyTorch set its default for a thread that is new to it.
-  if (at::get_num_threads() != threads && omp_set_num_threads) {
-    omp_set_num_threads(threads);
-  }
+  c10::openreg::useThreads(std::clamp(settings.threads, 1, 1024));
   const auto dtype = static_cast<c10::ScalarType>(settings.defaultDtype);
   if (dtype != c10::get_default_dtype_as_scalartype() &&
       c10::isFloatingType(dtype)) {

@@ -149,7 +149,7 @@ struct Remembered<Op, void(Args...)> {
     }
     AliasFrame frame(stream);
     runHere(name, stream, [&] {
-      Op::redispatch(kCpuKernel, passTo<Args>(frame, args)...);
+      CpuKernel<Op>::call(passTo<Args>(frame, args)...);
     });
     memory.add(key, {});
   }
