@@ -5,12 +5,12 @@
 The table is packaged in the wheel. FOLDER gets
 - DeviceChecks.inc: the operators whose tensors must all be on one device, and the
   name of CUDA's wrapper, which stands in the error message;
-- Operators_N.cpp: a kernel for every structured operator (csrc/aten/native/
-  Structured.h);
-- Remembered_N.cpp and Waiting_N.cpp: kernels for the operators in the two parts of
-  tools/operators.txt (csrc/aten/native/Remembered.h and Typed.h);
+- Structured_N.cpp: kernels for every structured operator (csrc/executor/
+  StructuredKernel.h);
+- Cached_N.cpp and Waiting_N.cpp: kernels for the operators in the two parts of
+  tools/operators.txt (csrc/executor/OperatorKernel.h);
 - Shared_N.cpp: kernels for sparse, quantized and nested tensors that PyTorch has in
-  common for the CPU and CUDA.
+  common for the CPU and CUDA (csrc/executor/SharedKernel.h).
 Operators that csrc/aten registers by hand are left out. Files that would not
 change are not written.
 """
@@ -20,12 +20,20 @@ import sys
 from pathlib import Path
 
 import torchgen
-from torchgen.api import cpp, meta
-from torchgen.api.types import NativeSignature
+from torchgen.api import cpp, structured
+from torchgen.api.translate import translate
+from torchgen.api.types import (
+    BaseCType,
+    Expr,
+    MutRefCType,
+    NamedCType,
+    NativeSignature,
+    tensorT,
+)
 from torchgen.context import native_function_manager
 from torchgen.gen import parse_native_yaml
 from torchgen.gen_backend_stubs import DispatchKey
-from torchgen.model import DeviceCheckType, NativeFunctionsGroup
+from torchgen.model import DeviceCheckType, NativeFunctionsGroup, SchemaKind
 from torchgen.utils import concatMap
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,30 +99,148 @@ def op_class(function):
     return f"at::_ops::{function.func.name.unambiguous_name()}"
 
 
-def structured_kernels(group):
-    """(function, kernel) for each form of a structured operator."""
-    count = len(group.out.func.arguments.out)
-    shape = f"at::meta::structured_{meta.name(group)}"
-    functional, out = op_class(group.functional), op_class(group.out)
-    yield group.functional, f"Structured<{functional}, {out}, {shape}, {count}>"
-    yield group.out, f"StructuredOut<{out}, {shape}, {count}>"
-    if group.inplace:
-        inplace = op_class(group.inplace)
-        yield group.inplace, f"StructuredInPlace<{inplace}, {shape}>"
+# --- structured operators ---------------------------------------------------------
 
 
-def structured(parsed):
-    """(root name, operator name, kernel) of each structured operator"""
-    groups = [
-        group
-        for group in torchgen.gen.get_grouped_native_functions(parsed.native_functions)
-        if isinstance(group, NativeFunctionsGroup) and group.structured
+def plain(text):
+    return re.sub(r"[^A-Za-z0-9]", "_", text)
+
+
+def runner(group, kernel):
+    """The meta function and the kernel of a group, on arguments without types."""
+    with native_function_manager(group.functional):
+        arguments = NativeSignature(group.functional.func, symint=False).arguments()
+        context = [
+            Expr(f"run.get<{a.type}>({place})", a.nctype)
+            for place, a in enumerate(arguments)
+        ]
+
+        def call(bindings):
+            return ", ".join(e.expr for e in translate(context, bindings))
+
+        meta = f"op.meta({call(structured.meta_arguments(group))})"
+        precomputed = group.out.precomputed
+        if precomputed:
+            meta = f"const auto precompute = {meta}"
+            added = concatMap(list, [*precomputed.replace.values(), precomputed.add])
+            # What was replaced is gone.
+            context = [e for e in context if e.type.name not in precomputed.replace]
+            context += [
+                Expr(
+                    f"precompute.{a.name}", structured.argument_type(a, binds=a.name)
+                )
+                for a in added
+            ]
+        context += [
+            Expr(
+                f"op.maybe_get_output({place})",
+                NamedCType(a.nctype.name, MutRefCType(BaseCType(tensorT))),
+            )
+            for place, a in enumerate(structured.out_arguments(group))
+        ]
+        impl = f"op.impl({call(structured.impl_arguments(group))})"
+    return [
+        f"void run_{plain(str(group.out.func.name))}(StructuredRun& run) {{",
+        f"  StructuredKernel<at::native::structured_{kernel}> op(run);",
+        f"  {meta};",
+        f"  op.compute([&] {{ {impl}; }});",
+        "}",
     ]
-    others = {name for name, _ in typed_names()}
-    for function, kernel in concatMap(structured_kernels, groups):
-        name = str(function.func.name)
-        if name not in others:
-            yield function.root_name, name, kernel
+
+
+FORMS = {
+    SchemaKind.functional: "Functional",
+    SchemaKind.inplace: "InPlace",
+    SchemaKind.out: "Out",
+}
+
+
+def information(function, out, run):
+    """What is known of an operator once it is called."""
+    name, _, overload = str(function.func.name).partition(".")
+    return [
+        f"OperatorInfo& info_{plain(str(function.func.name))}() {{",
+        f'  static auto* info = new OperatorInfo("aten::{name}", "{overload}",',
+        f"      {out}, &run_{run});",
+        "  return *info;",
+        "}",
+    ]
+
+
+def shim(function, group):
+    """The function that is registered: it hands over what it is given."""
+    kind = function.func.kind()
+    with native_function_manager(function):
+        signature = NativeSignature(function.func, symint=False)
+        parameters = ", ".join(a.decl() for a in signature.arguments())
+        result = signature.returns_type().cpp_type()
+        arguments = ", ".join(f"argument({a.name})" for a in signature.arguments())
+    count = len(group.out.func.arguments.out)
+    name = plain(str(function.func.name))
+    if kind is SchemaKind.functional:
+        outputs, given = f"Tensor outputs[{count}];", []
+        value = ", ".join(f"std::move(outputs[{i}])" for i in range(count))
+    else:
+        given = (
+            ["self"]
+            if kind is SchemaKind.inplace
+            else [a.name for a in function.func.arguments.out]
+        )
+        outputs = f"Tensor outputs[] = {{{', '.join(given)}}};"
+        value = ", ".join(given)
+    if count > 1:
+        value = f"{{{value}}}"
+    return [
+        f"{result} call_{name}({parameters}) {{",
+        f"  const Argument arguments[] = {{{arguments}}};",
+        f"  {outputs}",
+        f"  callStructured(info_{name}(), Form::{FORMS[kind]}, arguments, outputs);",
+        f"  return {value};",
+        "}",
+    ]
+
+
+def structured_groups(parsed, skip):
+    """(root name, registrations, code) of each group of structured operators"""
+    others = {name for name, _ in typed_names()} | skip
+    cpu = parsed.backend_indices[DispatchKey.CPU]
+    for group in torchgen.gen.get_grouped_native_functions(parsed.native_functions):
+        if not isinstance(group, NativeFunctionsGroup) or not group.structured:
+            continue
+        kernel = cpu.get_kernel(group)
+        forms = [
+            function
+            for function in (group.functional, group.inplace, group.out)
+            if function and str(function.func.name) not in others
+        ]
+        if not kernel or not forms:
+            continue
+        run = plain(str(group.out.func.name))
+        code = runner(group, kernel.kernel)
+        code += information(group.out, "nullptr", run)
+        for function in forms:
+            if function is not group.out:
+                made = function.func.kind() is SchemaKind.functional
+                out = f"&info_{run}()" if made else "nullptr"
+                code += information(function, out, run)
+            code += shim(function, group)
+        names = [str(function.func.name) for function in forms]
+        rows = [(name, f"call_{plain(name)}") for name in names]
+        yield group.out.root_name, rows, code
+
+
+def structured_source(groups):
+    includes = [
+        f"#include <ATen/ops/{root}_native.h>" for root in sorted({g[0] for g in groups})
+    ]
+    rows = [row for _, rows, _ in groups for row in rows]
+    code = concatMap(lambda group: [*group[2], ""], groups)
+    lines = ["namespace {", "", *code, "} // namespace", ""]
+    lines += registrations("PrivateUse1", rows)
+    return translation_unit("StructuredKernel.h", includes, lines)
+
+
+# --- other operators ----------------------------------------------------------------
 
 
 def listed(parsed, section, template):
@@ -123,7 +249,7 @@ def listed(parsed, section, template):
     for name, its_section in typed_names():
         if its_section == section:
             function = functions[name]
-            yield function.root_name, name, f"{template}<{op_class(function)}>"
+            yield function.root_name, name, f"{template}<{op_class(function)}>::call"
 
 
 def shared_kernels(parsed, layout):
@@ -150,7 +276,7 @@ def shared_kernels(parsed, layout):
                     ).ptr_type()
                 chosen = f"static_cast<{signature}>(&at::native::{kernel.kernel})"
                 key = f"c10::DispatchKey::{layout}PrivateUse1"
-                shared = f"Shared<{op_class(function)}, {key}, {chosen}>"
+                shared = f"SharedKernel<{op_class(function)}, {key}, {chosen}>::call"
                 yield function.root_name, name, shared
 
 
@@ -161,23 +287,24 @@ def shared_source(parsed):
         f"#include <ATen/ops/{root}_{s}.h>" for root in roots for s in ("native", "ops")
     ]
     blocks = [
-        registrations(f"{layout}PrivateUse1", kept) for layout, kept in rows.items()
+        registrations(f"{layout}PrivateUse1", [row[1:] for row in kept])
+        for layout, kept in rows.items()
     ]
-    return translation_unit("Shared.h", includes, concatMap(lambda b: b, blocks))
+    return translation_unit("SharedKernel.h", includes, concatMap(lambda b: b, blocks))
 
 
-def source(header, suffixes, rows):
+def source(rows):
     roots = sorted({root for root, _, _ in rows})
-    includes = [f"#include <ATen/ops/{root}_{s}.h>" for root in roots for s in suffixes]
-    return translation_unit(header, includes, registrations("PrivateUse1", rows))
+    includes = [f"#include <ATen/ops/{root}_ops.h>" for root in roots]
+    lines = registrations("PrivateUse1", [row[1:] for row in rows])
+    return translation_unit("OperatorKernel.h", includes, lines)
 
 
 def registrations(key, rows):
     return [
         f"TORCH_LIBRARY_IMPL(aten, {key}, m) {{",
         *(
-            f'  m.impl("{name}", TORCH_FN(({kernel}::call)));'
-            for _, name, kernel in rows
+            f'  m.impl("{name}", TORCH_FN(({kernel})));' for name, kernel in rows
         ),
         "}",
         "",
@@ -188,7 +315,7 @@ def translation_unit(header, includes, lines):
     return "\n".join(
         [
             "// Written by tools/generate_operators.py.",
-            f'#include "aten/native/{header}"',
+            f'#include "executor/{header}"',
             *includes,
             "#include <torch/library.h>",
             "",
@@ -211,19 +338,17 @@ def main(folder):
     parsed = parse()
     checks = sorted(device_checks(parsed))
     write(folder / "DeviceChecks.inc", "".join(f"{row}\n" for row in checks))
-    remembered = listed(parsed, "remembered", "Remembered")
-    waiting = listed(parsed, "waiting", "Typed")
     skip = by_hand()
+    groups = sorted(structured_groups(parsed, skip))
     # As many files as CMakeLists.txt names.
-    for name, header, suffixes, count, rows in (
-        ("Operators", "Structured.h", ("meta", "ops"), 12, structured(parsed)),
-        ("Remembered", "Remembered.h", ("ops",), 3, remembered),
-        ("Waiting", "Typed.h", ("ops",), 1, waiting),
-    ):
+    for number in range(6):
+        text = structured_source(groups[number::6])
+        write(folder / f"Structured_{number}.cpp", text)
+    for name, section, count in (("Cached", "cached", 2), ("Waiting", "waiting", 1)):
+        rows = listed(parsed, section, f"{name}Kernel")
         kept = sorted(row for row in rows if row[1] not in skip)
         for number in range(count):
-            text = source(header, suffixes, kept[number::count])
-            write(folder / f"{name}_{number}.cpp", text)
+            write(folder / f"{name}_{number}.cpp", source(kept[number::count]))
     write(folder / "Shared_0.cpp", shared_source(parsed))
 
 

@@ -1,6 +1,6 @@
 #include "aten/OpenRegExecutor.h"
 
-#include "aten/native/Executor.h"
+#include "executor/BoxedKernel.h"
 
 #include <torch/library.h>
 
@@ -43,8 +43,7 @@ void registerLayout(
       library->impl(
           c10::toString(op.operator_name()).c_str(),
           torch::CppFunction::makeFromBoxedFunctor(
-              std::make_unique<native::openreg::Executor>(
-                  op.schema(), key, cpu)));
+              std::make_unique<native::openreg::BoxedKernel>(op, key, cpu)));
     }
   }
 }

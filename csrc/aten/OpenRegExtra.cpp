@@ -1,6 +1,6 @@
 // Registration of the operators that show the ways a backend adds its own. The
 // same from Python is in examples/custom_operator.py.
-#include "aten/native/Executor.h"
+#include "executor/BoxedKernel.h"
 #include "aten/native/Extra.h"
 
 #include <ATen/native/UnaryOps.h>

@@ -7,8 +7,8 @@
 #include "aten/native/DataChecks.h"
 #include "aten/native/Embedding.h"
 #include "aten/native/Histogram.h"
-#include "aten/native/Layouts.h"
 #include "aten/native/Minimal.h"
+#include "aten/native/Nested.h"
 #include "aten/native/Random.h"
 #include "aten/native/Recurrent.h"
 

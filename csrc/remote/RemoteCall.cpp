@@ -1,10 +1,9 @@
 #include "remote/RemoteCall.h"
 
-#include "aten/native/OutputAllocator.h"
-#include "aten/native/Planned.h"
 #include "remote/Settings.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/core/DefaultDtype.h>
 
 #include <algorithm>
@@ -30,13 +29,13 @@ bool isPlain(const at::Tensor& tensor) {
 
 RemoteCall::RemoteCall(
     const c10::FunctionSchema& schema,
-    const std::vector<size_t>& written,
+    uint64_t written,
     const torch::jit::Stack& stack)
     : schema_(schema) {
   const size_t count = schema.arguments().size();
   for (size_t place = 0; place < count && crosses_; ++place) {
     const IValue& value = torch::jit::peek(stack, place, count);
-    writes_ = std::find(written.begin(), written.end(), place) != written.end();
+    writes_ = (written >> place & 1) != 0;
     crosses_ = values_.add(
         value, [this](const at::Tensor& tensor) { return indexOf(tensor); });
     if (value.isGenerator()) {
@@ -80,13 +79,16 @@ uint32_t RemoteCall::indexOfStorage(StorageImpl* storage) {
 }
 
 // docs:begin write-call
-size_t RemoteCall::write(std::span<char> room, const orDeviceMemory& memory) {
+size_t RemoteCall::write(
+    std::span<char> room,
+    const DeviceProcess& process,
+    const OutputPlan& plan) {
   const auto offsetOf = [&](const void* data) {
     return static_cast<uint64_t>(
-        static_cast<const char*>(data) - static_cast<const char*>(memory.base));
+        static_cast<const char*>(data) - process.memoryAt(0));
   };
-  for (const auto& slot : at::native::openreg::takeAllPlanned()) {
-    planned_.push_back({offsetOf(slot.pointer), slot.bytes});
+  for (const auto& [pointer, bytes] : plan.planned) {
+    planned_.push_back({offsetOf(pointer), bytes});
   }
   Writer writer(room);
   writer.put(MessageKind::Call);
@@ -95,7 +97,7 @@ size_t RemoteCall::write(std::span<char> room, const orDeviceMemory& memory) {
   writer.put<int32_t>(at::get_num_threads());
   writer.put(static_cast<uint32_t>(get_default_dtype_as_scalartype()));
   writer.put(currentSwitches());
-  writer.put<uint64_t>(at::native::openreg::outputPlace().hostBytes);
+  writer.put<uint64_t>(plan.hostBytes);
   putSlots(writer, planned_);
   writer.put<uint64_t>(storages_.size());
   for (const Storage& storage : storages_) {
@@ -133,7 +135,7 @@ bool RemoteCall::isPlanned(const WireStorage& storage) const {
 Storage RemoteCall::makeStorage(
     const WireStorage& storage,
     DeviceProcess& process) const {
-  auto* allocator = at::native::openreg::outputAllocator();
+  auto* allocator = c10::GetCPUAllocator(); // the executor's
   DataPtr memory;
   if (storage.kind == StorageKind::Host) {
     memory = allocator->allocate(storage.bytes);

@@ -11,15 +11,21 @@
 
 namespace c10::openreg::remote {
 
+/// What the allocations of a kernel follow: see OutputScope.
+struct OutputPlan {
+  size_t hostBytes = SIZE_MAX;
+  std::vector<std::pair<void*, size_t>> planned; // at kernel addresses
+};
+
 /// Arguments and results are those of a CPU kernel: CPU tensors whose storages lie
 /// at kernel addresses of one device, or in host memory.
 class RemoteCall {
  public:
-  /// Looks at the arguments on the stack, which must stay there. `written`: the
-  /// places of those that the kernel writes to.
+  /// Looks at the arguments on the stack, which must stay there. `written` has a bit for
+  /// each argument that the kernel writes to.
   RemoteCall(
       const c10::FunctionSchema& schema,
-      const std::vector<size_t>& written,
+      uint64_t written,
       const torch::jit::Stack& stack);
 
   /// Whether all of it can be said in a message.
@@ -33,7 +39,10 @@ class RemoteCall {
   }
 
   /// Writes the message and returns its length. Throws WireError if it is too long.
-  size_t write(std::span<char> room, const orDeviceMemory& memory);
+  size_t write(
+      std::span<char> room,
+      const DeviceProcess& process,
+      const OutputPlan& plan);
 
   /// What the kernel did to its arguments is done to them, and its results take
   /// their place on the stack. Throws WireError if the message is not an answer.

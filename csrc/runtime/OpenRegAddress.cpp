@@ -51,6 +51,13 @@ DeviceIndex deviceOfPointer(const void* pointer) {
   return static_cast<DeviceIndex>(attributes.device);
 }
 
+bool isDevicePointer(const void* pointer) noexcept {
+  orPointerAttributes attributes;
+  const orError_t status = orPointerGetAttributes(&attributes, pointer);
+  orGetLastError(); // an answer, not a failure
+  return status == orSuccess && attributes.type == orMemoryTypeDevice;
+}
+
 void* kernelAddress(const void* pointer) {
   if (!pointer) {
     return nullptr;

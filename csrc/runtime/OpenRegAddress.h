@@ -15,6 +15,9 @@ void* deviceAddress(const void* kernelPointer);
 /// Whose memory a device address lies in; throws if it is nobody's.
 DeviceIndex deviceOfPointer(const void* pointer);
 
+/// Whether an address lies in memory of an openreg device that is allocated.
+bool isDevicePointer(const void* pointer) noexcept;
+
 /// Notes that there is device memory at an address.
 void noteAddresses(const void* pointer, size_t bytes);
 

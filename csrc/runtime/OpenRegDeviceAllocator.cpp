@@ -7,6 +7,7 @@
 #include "runtime/OpenRegIpc.h"
 #include "runtime/OpenRegLostMemory.h"
 #include "runtime/OpenRegRunningHere.h"
+#include "runtime/OpenRegSubmit.h"
 #include "runtime/OpenRegUncachedMemory.h"
 
 #include <algorithm>
@@ -283,12 +284,12 @@ void OpenRegDeviceAllocator::copy_data(
     return;
   }
   checkNotLost(src);
-  OPENREG_CHECK(orMemcpyAsync(
+  submitCopy(
       dest,
       src,
       count,
       orMemcpyDeviceToDevice,
-      getCurrentOpenRegStream(deviceOfPointer(dest))));
+      getCurrentOpenRegStream(deviceOfPointer(dest)));
 }
 
 // --- c10::DeviceAllocator -----------------------------------------------------

@@ -7,6 +7,21 @@ namespace c10::openreg {
 /// at::set_num_threads(), threads made later do not get that number too.
 void useThreads(int threads);
 
+/// While it lives, kernels on the calling thread use one thread. A thread that runs small
+/// kernels only never gets a pool of OpenMP threads of its own: with more pools than
+/// processors every parallel region of the process would be slow.
+class [[nodiscard]] SingleThread {
+ public:
+  SingleThread();
+  ~SingleThread();
+  SingleThread(const SingleThread&) = delete;
+  SingleThread& operator=(const SingleThread&) = delete;
+
+ private:
+  const int outer_; // of OpenMP
+  int outerMkl_ = 0;
+};
+
 /// A backward pass runs on threads of autograd. Kernels there shall use as many
 /// threads as those of the thread that asked for it, which calls the first function
 /// beforehand; threads of autograd call the second. PyTorch's number for new threads

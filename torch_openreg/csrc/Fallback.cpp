@@ -1,7 +1,7 @@
 // Operators that made the host wait.
 #include "Module.h"
 
-#include "aten/native/Fallback.h"
+#include "executor/FallbackCount.h"
 
 #include <pybind11/stl.h>
 

@@ -1,6 +1,6 @@
 #include "aten/native/Attention.h"
 
-#include "aten/native/Remembered.h"
+#include "executor/OperatorKernel.h"
 
 #include <ATen/SDPBackend.h>
 #include <ATen/native/transformers/attention.h>
@@ -53,7 +53,7 @@ _scaled_dot_product_fused_attention_overrideable(
     bool /*return_debug_mask*/,
     std::optional<double> scale) {
   auto [output, logsumexp] =
-      Remembered<at::_ops::_scaled_dot_product_flash_attention_for_cpu>::call(
+      CachedKernel<at::_ops::_scaled_dot_product_flash_attention_for_cpu>::call(
           query, key, value, dropout_p, is_causal, attn_bias, scale);
   return {
       std::move(output),
@@ -86,8 +86,7 @@ _scaled_dot_product_fused_attention_overrideable_backward(
     const Tensor& /*philox_seed*/,
     const Tensor& /*philox_offset*/,
     std::optional<double> scale) {
-  auto [grad_query, grad_key, grad_value] = Remembered<
-      at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward>::
+  auto [grad_query, grad_key, grad_value] = CachedKernel<at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward>::
       call(
           grad_out,
           query,

@@ -1,6 +1,6 @@
 #include "aten/native/Convolution.h"
 
-#include "aten/native/Remembered.h"
+#include "executor/OperatorKernel.h"
 
 #include <ATen/ops/convolution_backward_ops.h>
 #include <ATen/ops/convolution_ops.h>
@@ -23,7 +23,7 @@ struct Convolution {
       int64_t);
   static constexpr const char* name = "aten::convolution_overrideable";
   static constexpr const char* overload_name = "";
-  static constexpr bool callsKernel = true;
+  static constexpr bool callsKernels = true;
 
   static Tensor redispatch(
       DispatchKeySet /*keys*/,
@@ -36,7 +36,7 @@ struct Convolution {
       bool transposed,
       IntArrayRef output_padding,
       int64_t groups) {
-    return CpuKernel<at::_ops::convolution>::call(
+    return callCpuKernel<at::_ops::convolution>(
         input,
         weight,
         bias,
@@ -64,7 +64,7 @@ struct ConvolutionBackward {
       std::array<bool, 3>);
   static constexpr const char* name = "aten::convolution_backward_overrideable";
   static constexpr const char* overload_name = "";
-  static constexpr bool callsKernel = true;
+  static constexpr bool callsKernels = true;
 
   static std::tuple<Tensor, Tensor, Tensor> redispatch(
       DispatchKeySet /*keys*/,
@@ -81,7 +81,7 @@ struct ConvolutionBackward {
     // The bias itself is no argument; it has one value per output channel.
     const c10::SymInt channels =
         transposed ? weight.size(1) * groups : weight.size(0);
-    return CpuKernel<at::_ops::convolution_backward>::call(
+    return callCpuKernel<at::_ops::convolution_backward>(
         grad_output,
         input,
         weight,
@@ -121,7 +121,7 @@ Tensor convolution_overrideable(
         parameter.toString(),
         ") should be the same");
   }
-  return Remembered<Convolution>::call(
+  return CachedKernel<Convolution>::call(
       input,
       weight,
       bias,
@@ -144,7 +144,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward_overrideable(
     IntArrayRef output_padding,
     int64_t groups,
     std::array<bool, 3> output_mask) {
-  return Remembered<ConvolutionBackward>::call(
+  return CachedKernel<ConvolutionBackward>::call(
       grad_output,
       input,
       weight,

@@ -1,7 +1,7 @@
 #include "aten/native/Copy.h"
 
-#include "aten/native/Executor.h"
-#include "aten/native/Layouts.h"
+#include "executor/OperatorKernel.h"
+#include "executor/Layouts.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegHostAllocator.h"
 #include "runtime/OpenRegLostMemory.h"
@@ -31,20 +31,20 @@ bool sameLayout(const Tensor& a, const Tensor& b) {
 void copyOnDevice(const Tensor& src, const Tensor& dst) {
   const OpenRegStream stream = streamOf(dst);
   if (sameLayout(src, dst) && !src.is_alias_of(dst)) {
-    OPENREG_CHECK(orMemcpyAsync(
+    c10::openreg::submitCopy(
         dst.mutable_data_ptr(),
         src.const_data_ptr(),
         dst.nbytes(),
         orMemcpyDeviceToDevice,
-        stream));
+        stream);
     return;
   }
   launch(
       "aten::copy_",
       stream,
-      dst.nbytes() + src.nbytes(),
+      {.reads = {&src}, .writes = {&dst}},
       [to = aliasForLaunch(dst), from = aliasForLaunch(src)]() mutable {
-        CpuKernel<at::_ops::copy_>::call(to, from, /*non_blocking=*/false);
+        callCpuKernel<at::_ops::copy_>(to, from, /*non_blocking=*/false);
       });
 }
 
@@ -65,13 +65,20 @@ void copyBetweenDevices(const Tensor& src, const Tensor& dst) {
   c10::openreg::OpenRegEvent ready, done;
   ready.record(to);
   ready.block(from);
-  OPENREG_CHECK(orMemcpyPeerAsync(
-      dst.mutable_data_ptr(),
-      dst.get_device(),
-      src.const_data_ptr(),
-      src.get_device(),
-      dst.nbytes(),
-      from));
+  const auto list = [&](std::vector<MemoryAccess>& accesses) {
+    accesses.push_back(accessTo(src, false));
+    accesses.push_back(accessTo(dst, true));
+  };
+  OPENREG_CHECK(c10::openreg::submit(
+      {"peer copy", from, list}, [&](orStream_t handle) {
+        return orMemcpyPeerAsync(
+            dst.mutable_data_ptr(),
+            dst.get_device(),
+            src.const_data_ptr(),
+            src.get_device(),
+            dst.nbytes(),
+            handle);
+      }));
   done.record(from);
   done.block(to);
 }
@@ -93,12 +100,12 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
   if (!non_blocking) {
     c10::openreg::noteSynchronization(); // before anything is copied
   }
-  OPENREG_CHECK(orMemcpyAsync(
+  c10::openreg::submitCopy(
       dst.mutable_data_ptr(),
       src.const_data_ptr(),
       dst.nbytes(),
       toDevice ? orMemcpyHostToDevice : orMemcpyDeviceToHost,
-      stream));
+      stream);
   if (non_blocking) {
     noteUse(host, stream);
   } else {

@@ -1,6 +1,6 @@
 #include "aten/native/DataChecks.h"
 
-#include "aten/native/Remembered.h"
+#include "executor/OperatorKernel.h"
 
 #include <ATen/ops/_assert_async_ops.h>
 #include <ATen/ops/_index_put_impl_ops.h>
@@ -17,8 +17,13 @@ void _assert_async_msg(const Tensor& self, std::string_view assert_msg) {
   TORCH_CHECK(
       self.numel() < 2,
       "Boolean value of Tensor with more than one value is ambiguous");
-  launchOperator<at::_ops::_assert_async_msg>(
-      "aten::_assert_async", streamOf(self), self.nbytes(), self, assert_msg);
+  launch(
+      "aten::_assert_async",
+      streamOf(self),
+      {.reads = {&self}},
+      [value = aliasForLaunch(self), message = std::string(assert_msg)] {
+        callCpuKernel<at::_ops::_assert_async_msg>(value, message);
+      });
 }
 
 Tensor& _index_put_impl_(
@@ -29,12 +34,12 @@ Tensor& _index_put_impl_(
     bool unsafe) {
   using Op = at::_ops::_index_put_impl_;
   bool masks = false;
-  visitTensors(indices, [&](const Tensor& index) {
+  visitTensors(argument(indices), [&](const Tensor& index) {
     masks |= index.scalar_type() == kBool || index.scalar_type() == kByte;
   });
   return masks
-      ? Typed<Op>::call(self, indices, values, accumulate, unsafe)
-      : Remembered<Op>::call(self, indices, values, accumulate, unsafe);
+      ? WaitingKernel<Op>::call(self, indices, values, accumulate, unsafe)
+      : CachedKernel<Op>::call(self, indices, values, accumulate, unsafe);
 }
 
 } // namespace at::native::openreg

@@ -1,6 +1,6 @@
 #include "aten/native/Embedding.h"
 
-#include "aten/native/Remembered.h"
+#include "executor/OperatorKernel.h"
 
 #include <ATen/ops/embedding_dense_backward_ops.h>
 
@@ -12,7 +12,7 @@ Tensor embedding_dense_backward(
     c10::SymInt num_weights,
     c10::SymInt padding_idx,
     bool scale_grad_by_freq) {
-  return Remembered<at::_ops::embedding_dense_backward>::call(
+  return CachedKernel<at::_ops::embedding_dense_backward>::call(
       grad_output.contiguous(),
       indices.contiguous(),
       std::move(num_weights),

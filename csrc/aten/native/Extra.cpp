@@ -1,6 +1,6 @@
 #include "aten/native/Extra.h"
 
-#include "aten/native/Executor.h"
+#include "executor/OperatorKernel.h"
 
 #include <ATen/ops/abs.h>
 #include <ATen/ops/abs_ops.h>
@@ -30,10 +30,10 @@ void abs_kernel(TensorIteratorBase& iter) {
   launch(
       "aten::abs",
       streamOf(output),
-      output.nbytes() * 2,
+      {.reads = {&iter.tensor(1)}, .writes = {&output}},
       [to = aliasForLaunch(output),
        from = aliasForLaunch(iter.tensor(1))]() mutable {
-        CpuKernel<at::_ops::abs_out>::call(from, to);
+        callCpuKernel<at::_ops::abs_out>(from, to);
       });
 }
 // docs:end abs-kernel
@@ -87,10 +87,12 @@ Tensor openreg_scale(const Tensor& self, double factor) {
   launch(
       "aten::openreg_scale",
       streamOf(self),
-      self.nbytes() * 2,
+      {.reads = {&self}, .writes = {&output}},
       [to = aliasForLaunch(output),
        from = aliasForLaunch(self),
-       factor]() mutable { at::mul_out(to, from, Scalar(factor)); });
+       factor]() mutable {
+        callCpuKernel<at::_ops::mul_Scalar_out>(from, Scalar(factor), to);
+      });
   return output;
 }
 

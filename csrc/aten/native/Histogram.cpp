@@ -1,6 +1,6 @@
 #include "aten/native/Histogram.h"
 
-#include "aten/native/Typed.h"
+#include "executor/OperatorKernel.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/native/Resize.h>
@@ -67,7 +67,7 @@ Tensor histc(
     const Scalar& min,
     const Scalar& max) {
   if (!counts(self.scalar_type())) {
-    return Typed<at::_ops::histc>::call(self, bins, min, max);
+    return WaitingKernel<at::_ops::histc>::call(self, bins, min, max);
   }
   if (kKernelsRunElsewhere) { // they have the CPU's kernels, and this is ours
     static FallbackCount& stays =
@@ -79,7 +79,7 @@ Tensor histc(
   launch(
       "aten::histc",
       streamOf(self),
-      self.nbytes(),
+      {.reads = {&self}, .writes = {&output}},
       [into, to = aliasForLaunch(output), from = aliasForLaunch(self)] {
         const Tensor values = from.contiguous();
         AT_DISPATCH_INTEGRAL_TYPES(values.scalar_type(), "histc", [&] {
@@ -102,9 +102,11 @@ Tensor& histc_out(
     const Scalar& max,
     Tensor& out) {
   if (!counts(self.scalar_type())) {
-    return Typed<at::_ops::histc_out>::call(self, bins, min, max, out);
+    return WaitingKernel<at::_ops::histc_out>::call(self, bins, min, max, out);
   }
-  deviceOf<at::_ops::histc_out>(self, bins, min, max, out);
+  const Argument arguments[] = {
+      argument(self), argument(bins), argument(min), argument(max), argument(out)};
+  WaitingKernel<at::_ops::histc_out>::info().devices.check(arguments);
   const Tensor found = openreg::histc(self, bins, min, max);
   at::native::resize_output(out, found.sizes());
   return out.copy_(found);

@@ -1,7 +1,7 @@
 #include "aten/native/Minimal.h"
 
 #include "aten/native/Copy.h"
-#include "aten/native/Executor.h"
+#include "executor/OperatorKernel.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegGuard.h"
 #include "runtime/OpenRegSyncDebug.h"
@@ -245,9 +245,9 @@ Tensor& fill_Scalar(Tensor& self, const Scalar& value) {
   launch(
       "aten::fill_",
       streamOf(self),
-      self.nbytes(),
+      {.writes = {&self}},
       [to = aliasForLaunch(self), value]() mutable {
-        CpuKernel<at::_ops::fill__Scalar>::call(to, value);
+        callCpuKernel<at::_ops::fill__Scalar>(to, value);
       });
   return self;
 }
@@ -260,8 +260,15 @@ Tensor& zero_(Tensor& self) {
     return fill_Scalar(self, 0);
   }
   beginOverwrite(self);
-  OPENREG_CHECK(
-      orMemsetAsync(self.mutable_data_ptr(), 0, self.nbytes(), streamOf(self)));
+  const OpenRegStream stream = streamOf(self);
+  const auto list = [&](std::vector<MemoryAccess>& accesses) {
+    accesses.push_back(accessTo(self, true));
+  };
+  OPENREG_CHECK(c10::openreg::submit(
+      {"aten::zero_", stream, list}, [&](orStream_t handle) {
+        return orMemsetAsync(
+            self.mutable_data_ptr(), 0, self.nbytes(), handle);
+      }));
   return self;
 }
 
@@ -270,10 +277,14 @@ Scalar _local_scalar_dense(const Tensor& self) {
   const OpenRegStream stream = streamOf(self);
   AliasFrame frame(stream);
   const Tensor alias = frame.alias(self);
+  const auto list = [&](std::vector<MemoryAccess>& accesses) {
+    accesses.push_back(accessTo(self, false));
+  };
   Scalar value;
-  runHere("aten::_local_scalar_dense", stream, [&] {
-    value = at::_ops::_local_scalar_dense::redispatch(kCpuKernel, alias);
-  });
+  runHere(
+      {"aten::_local_scalar_dense", stream, self.nbytes(), list}, [&] {
+        value = at::_ops::_local_scalar_dense::redispatch(kCpuKernel, alias);
+      });
   return value;
 }
 

@@ -173,7 +173,8 @@ orError_t submitAsync(
   const bool atOnce = runtime().config.schedule == Schedule::Auto &&
       !runningStream() && stream.idle();
   if (toPageable || !mayStage || bytes > kStagedBytes || atOnce) {
-    return submitAndWait(stream, work, RunCopy{copy});
+    // On an idle stream the caller, who waits, may as well do it.
+    return submitAndWait(stream, workFor(copy, kind, true), RunCopy{copy});
   }
   RunStagedCopy staged{copy.dst, bytes, std::make_unique<char[]>(bytes)};
   uintptr_t fault = 0;

@@ -3,6 +3,7 @@
 #include "device.h"
 #include "runtime.h"
 #include "submit.h"
+#include "transfer.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -11,9 +12,28 @@ using namespace openreg;
 
 namespace {
 
-orError_t launchOn(orStream_t stream, Runtime& runtime, const Work& work) {
+/// A callable that stays with its launcher, who waits.
+struct CallerCallable {
+  const orCallableType* type;
+  void* callable;
+
+  void operator()() const {
+    type->run(callable);
+  }
+};
+
+orError_t launchOn(
+    orStream_t stream,
+    Runtime& runtime,
+    const Work& work,
+    bool wait = false) {
   Stream* found = runtime.streams.find(stream);
-  return found ? submit(*found, work) : failOnStream(stream);
+  if (!found) {
+    return failOnStream(stream);
+  }
+  return wait
+      ? submitAndWait(*found, work, CallerCallable{work.type, work.callable})
+      : submit(*found, work);
 }
 
 // A C function and a copy of its arguments.
@@ -52,13 +72,14 @@ orError_t orLaunchCallable(
           type->size);
     }
     const unsigned flags = config ? config->flags : 0;
-    if (flags > orLaunchTry) {
+    if (flags > orLaunchWait) {
       return fail(
           orErrorInvalidValue,
           "config->flags must be orLaunchDefault (0), orLaunchSmall (1), "
-          "orLaunchHere (2) or orLaunchTry (3), but is %u",
+          "orLaunchHere (2), orLaunchTry (3) or orLaunchWait (4), but is %u",
           flags);
     }
+    const bool wait = flags == orLaunchWait;
     return launchOn(
         stream,
         runtime,
@@ -67,7 +88,8 @@ orError_t orLaunchCallable(
               TaskKind::Kernel},
          .type = type,
          .callable = callable,
-         .where = static_cast<Where>(flags)});
+         .where = wait ? Where::Queue : static_cast<Where>(flags)},
+        wait);
   });
 }
 

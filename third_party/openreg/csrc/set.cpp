@@ -21,10 +21,10 @@ struct RunSet {
   }
 };
 
-Work setWork(size_t count) {
+Work setWork(size_t count, bool small) {
   return {
       .info = {"Memset", TaskKind::Set},
-      .where = count <= kSmallTransfer ? Where::Idle : Where::Queue,
+      .where = small ? Where::Idle : Where::Queue,
       .bytes = count};
 }
 
@@ -38,7 +38,7 @@ orError_t orMemset(void* pointer, int value, size_t count) {
     const orError_t status = checkDeviceRange("pointer", pointer, count);
     return status == orSuccess ? submitAndWait(
                                      runtime.currentDevice().defaultStream(),
-                                     setWork(count),
+                                     setWork(count, true),
                                      RunSet{pointer, value, count})
                                : status;
   });
@@ -59,7 +59,10 @@ orError_t orMemsetAsync(
     }
     const orError_t status = checkDeviceRange("pointer", pointer, count);
     return status == orSuccess
-        ? submitCallable(*found, setWork(count), RunSet{pointer, value, count})
+        ? submitCallable(
+              *found,
+              setWork(count, count <= kSmallTransfer),
+              RunSet{pointer, value, count})
         : status;
   });
 }

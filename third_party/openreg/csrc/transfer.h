@@ -40,8 +40,7 @@ struct Revocable {
   }
 };
 
-/// Submits work and waits for it: on an idle stream the caller may as well do it.
-/// If the wait times out, the work will not be done later either, because the
+/// Submits work and waits for it. If the wait times out, the work will not be done later either, because the
 /// caller's buffer may be gone by then.
 template <class Callable>
 orError_t submitAndWait(Stream& stream, Work work, Callable callable) {
@@ -49,7 +48,6 @@ orError_t submitAndWait(Stream& stream, Work work, Callable callable) {
   if (status != orSuccess) {
     return status;
   }
-  work.where = Where::Idle;
   uint64_t finished = 0;
   std::shared_ptr<std::atomic<bool>> taken;
   if (runtime().config.waitTimeout.count() == 0) {

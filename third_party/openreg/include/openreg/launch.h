@@ -17,7 +17,11 @@ enum {
    *  work may: the stream is idle and the schedule allows it. Otherwise it does
    *  not run at all, and the launch returns orErrorNotReady. For work that can be
    *  done more cheaply at once than later. */
-  orLaunchTry = 3
+  orLaunchTry = 3,
+  /** The callable is queued, and the launch waits until it has run: on the device's
+   *  executor, while the calling thread sleeps. For large work whose results the
+   *  host needs at once. */
+  orLaunchWait = 4
 };
 
 /** How to launch; every field may be zero. */
@@ -61,14 +65,15 @@ typedef struct orCallableType {
  * @retval orErrorNotReady       with orLaunchTry: the callable was not run
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
  *                               very stream while its queue is full, or from any
- *                               with orLaunchHere
- * @retval orErrorTimeout        the queue stayed full, or with orLaunchHere busy,
- *                               for OPENREG_WAIT_TIMEOUT
+ *                               with orLaunchHere or orLaunchWait
+ * @retval orErrorTimeout        the queue stayed full, or with orLaunchHere or
+ *                               orLaunchWait busy, for OPENREG_WAIT_TIMEOUT; the
+ *                               callable will not run
  * @retval the device's error    a kernel failed; with OPENREG_LAUNCH_BLOCKING=1
- *                               or orLaunchHere perhaps this one
+ *                               , orLaunchHere or orLaunchWait perhaps this one
  *
- * Threads: any. Blocks: while the queue is full; with orLaunchHere until the
- * callable has run. CUDA twin: cudaLaunchKernel.
+ * Threads: any. Blocks: while the queue is full; with orLaunchHere and orLaunchWait
+ * until the callable has run. CUDA twin: cudaLaunchKernel.
  */
 OPENREG_EXPORT orError_t orLaunchCallable(
     orStream_t stream,

@@ -1,0 +1,103 @@
+// One call of an operator, whatever its types.
+#pragma once
+
+#include "executor/Alias.h"
+#include "executor/Argument.h"
+#include "executor/Launch.h"
+#include "executor/OperatorInfo.h"
+
+#include <c10/util/SmallVector.h>
+
+#include <span>
+
+namespace at::native::openreg {
+
+// docs:begin invocation
+/// A call: which operator, with which arguments, where, and how much work it is. It
+/// lives as long as the call; what is queued of it is in a QueuedInvocation.
+class Invocation {
+ public:
+  /// Throws if the tensors are on devices that may not meet.
+  Invocation(OperatorInfo& op, ArgumentSpan arguments);
+
+  OperatorInfo& op;
+  ArgumentSpan arguments;
+  c10::Device device = c10::kCPU;
+  size_t bytes = 0; ///< that its tensors have: what its work is estimated by
+  uint64_t variant = 1; ///< see SupportedVariants
+  bool hasNumbers = false; ///< of the host
+  OpenRegStream stream;
+  // docs:end invocation
+
+  /// As the functions of Launch.h want it. `outputs` are written to besides the
+  /// arguments that the operator changes.
+  template <class Use>
+  auto withKernel(std::span<const Tensor> outputs, Use use) const {
+    const auto list = [&](std::vector<MemoryAccess>& accesses) {
+      listAccesses(outputs, accesses);
+    };
+    return use(KernelNow{op.name, stream, bytes, list});
+  }
+
+  /// Notes that the kernel supports such calls. Without data it may not have looked at
+  /// them.
+  void noteSupported() const {
+    if (C10_UNLIKELY(!op.supported.has(variant)) && bytes != 0) {
+      op.supported.add(variant);
+    }
+  }
+
+  /// What an error means that a kernel threw: if the operator checks its data, and the
+  /// error is neither about its dtypes nor about memory, the device breaks as if a
+  /// queued kernel had found bad data. Else the error goes on. To be called where it is
+  /// caught.
+  void judgeError(const c10::Error& error) const;
+
+ private:
+  OpenRegStream survey();
+  void listAccesses(
+      std::span<const Tensor> outputs,
+      std::vector<MemoryAccess>& accesses) const;
+};
+
+using Results = c10::SmallVector<c10::IValue, 4>;
+
+/// One run of a kernel: its arguments as it gets them, and what it returns.
+struct KernelRun {
+  OperatorInfo& op;
+  ArgumentSpan arguments;
+  Results results{};
+
+  template <class T>
+  T get(size_t place) const {
+    return getArgument<T>(arguments, place);
+  }
+};
+
+/// The arguments of a kernel that runs later, in their own memory. Tensors are aliases
+/// that own nothing: as on a GPU, memory freed meanwhile goes to later work of the same
+/// stream only. A tensor of the CPU, a number or an index, is copied, for its owner may
+/// change it.
+class QueuedInvocation {
+ public:
+  QueuedInvocation(const Invocation& call, std::span<const Tensor> outputs);
+
+  OperatorInfo& op;
+  AliasFrame frame;
+  ArgumentList arguments;
+  c10::SmallVector<Tensor, 4> outputs; ///< aliases
+};
+
+/// Calls an operator that is not structured: its kernel makes the outputs, or changes
+/// the arguments. The results are the operator's, but for those that are arguments.
+Results callOperator(OperatorInfo& op, ArgumentSpan arguments);
+
+/// The same for an operator of any kind whose outputs must be those that its kernel
+/// makes.
+Results callAndWait(OperatorInfo& op, ArgumentSpan arguments);
+
+/// Calls the CPU's kernel on arguments that are the CPU's, here or in the device
+/// process; `outputs` is for callRemotely().
+void runKernel(const OpenRegStream* outputs, KernelRun& run);
+
+} // namespace at::native::openreg

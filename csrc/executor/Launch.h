@@ -1,0 +1,128 @@
+// Kernels enter their stream here: now, or later.
+#pragma once
+
+#include "executor/OutputMemory.h"
+#include "runtime/OpenRegSubmit.h"
+#include "runtime/OpenRegThreads.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
+
+#include <initializer_list>
+#include <utility>
+
+namespace at::native::openreg {
+
+using c10::openreg::MemoryAccess;
+using c10::openreg::OpenRegStream;
+
+inline bool isOpenReg(const TensorBase& tensor) {
+  return tensor.defined() && tensor.is_privateuseone();
+}
+
+/// The stream that work on a tensor goes to: its device's current one.
+inline OpenRegStream streamOf(const TensorBase& tensor) {
+  return c10::openreg::currentStreamOf(tensor.device());
+}
+
+/// The bytes of memory that the elements of a tensor span.
+MemoryAccess accessTo(const TensorBase& tensor, bool writes);
+
+/// Memory of a stream's device for what kernels make that run now.
+class StreamMemory final : public DeviceMemorySource {
+ public:
+  explicit StreamMemory(const OpenRegStream& stream) : stream_(stream) {}
+  void* tryAllocate(size_t bytes) override;
+
+ private:
+  const OpenRegStream& stream_;
+};
+
+/// Work that touches up to this many bytes is small: some ten microseconds.
+inline constexpr size_t kSmallBytes = 64 * 1024;
+
+using Accesses = c10::function_ref<void(std::vector<MemoryAccess>&)>;
+using Body = c10::function_ref<void()>;
+
+// docs:begin run-now
+/// A kernel that runs before its call returns; what it throws reaches the caller.
+struct KernelNow {
+  const char* name; ///< never freed
+  const OpenRegStream& stream;
+  size_t bytes; ///< that it touches
+  Accesses accesses;
+};
+
+/// Runs `body` on the calling thread if it is small and the stream idle. Returns false
+/// if it was not run.
+bool tryRun(const KernelNow& kernel, Body body);
+
+/// Runs `body` after the stream's earlier work: on the calling thread if it is small,
+/// else on the stream's, which has the threads for it.
+void runAndWait(const KernelNow& kernel, Body body);
+
+/// The same on the calling thread in any case: for kernels that may need its Python
+/// state.
+void runHere(const KernelNow& kernel, Body body);
+// docs:end run-now
+
+/// What a queued kernel runs in: the launching thread's number of threads, and below
+/// autograd. What it throws, the launch having checked the arguments, can only be the
+/// fault of the data: a device-side assert.
+template <class Work>
+struct QueuedKernel {
+  Work work;
+  int threads = at::get_num_threads();
+
+  void operator()() {
+    c10::openreg::useThreads(threads);
+    const at::AutoDispatchBelowADInplaceOrView below;
+    try {
+      work();
+    } catch (const c10::Error& error) {
+      orKernelFail(orErrorAssert, error.what_without_backtrace());
+    }
+  }
+};
+
+/// Queues `work`, or runs it at once if it is small and the stream idle. It holds
+/// aliases, and its outputs exist already.
+template <class Work>
+void queue(const KernelNow& kernel, Work work) {
+  const orLaunchConfig config{
+      kernel.name,
+      kernel.bytes <= kSmallBytes ? orLaunchSmall : orLaunchDefault};
+  OPENREG_CHECK(c10::openreg::submit(
+      {kernel.name, kernel.stream, kernel.accesses}, [&](orStream_t stream) {
+        return orLaunchKernelEx(
+            &config, stream, QueuedKernel<Work>{std::move(work)});
+      }));
+}
+
+// docs:begin launch
+/// The tensors that a kernel written by hand works on.
+struct TensorUse {
+  std::initializer_list<const Tensor*> reads = {};
+  std::initializer_list<const Tensor*> writes = {};
+
+  size_t bytes() const;
+  void list(std::vector<MemoryAccess>& accesses) const;
+};
+
+/// The launch for kernels written by hand: checks and outputs come before it, `work`
+/// holds aliases made by aliasForLaunch().
+template <class Work>
+void launch(
+    const char* name,
+    const OpenRegStream& stream,
+    const TensorUse& tensors,
+    Work work) {
+  const auto list = [&](std::vector<MemoryAccess>& accesses) {
+    tensors.list(accesses);
+  };
+  queue({name, stream, tensors.bytes(), list}, std::move(work));
+}
+// docs:end launch
+
+} // namespace at::native::openreg

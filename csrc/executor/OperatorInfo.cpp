@@ -1,0 +1,160 @@
+#include "executor/OperatorInfo.h"
+
+#include "executor/LibraryWorkspaces.h"
+
+#include <ATen/core/jit_type.h>
+
+#include <mutex>
+#include <string>
+#include <unordered_set>
+
+namespace at::native::openreg {
+namespace {
+
+c10::OperatorHandle find(const char* name, const char* overload) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
+}
+
+uint64_t writtenArguments(const c10::FunctionSchema& schema) {
+  uint64_t written = 0;
+  for (size_t place = 0; place < schema.arguments().size(); ++place) {
+    const auto* alias = schema.arguments()[place].alias_info();
+    if (alias && alias->isWrite()) {
+      written |= uint64_t{1} << place;
+    }
+  }
+  return written;
+}
+
+std::optional<size_t> generatorArgument(const c10::FunctionSchema& schema) {
+  for (size_t place = 0; place < schema.arguments().size(); ++place) {
+    const auto type = schema.arguments()[place].real_type()->str();
+    if (type.find("Generator") != std::string::npos) {
+      return place;
+    }
+  }
+  return std::nullopt;
+}
+
+// The operators whose kernels look at indices or probabilities, by their names
+// without overload and without the underscore of the form that changes its argument.
+bool checksDataInKernel(std::string_view name) {
+  static const std::unordered_set<std::string_view> names{
+      "aten::_index_put_impl_",
+      "aten::bernoulli",
+      "aten::binary_cross_entropy",
+      "aten::embedding_dense_backward",
+      "aten::gather",
+      "aten::index",
+      "aten::index_add",
+      "aten::index_copy",
+      "aten::index_fill",
+      "aten::index_reduce",
+      "aten::index_select",
+      "aten::max_unpool2d",
+      "aten::max_unpool3d",
+      "aten::multinomial",
+      "aten::nll_loss2d_forward",
+      "aten::nll_loss_forward",
+      "aten::put",
+      "aten::scatter",
+      "aten::scatter_add",
+      "aten::scatter_reduce",
+      "aten::take",
+  };
+  return names.contains(name) ||
+      (name.ends_with('_') && names.contains(name.substr(0, name.size() - 1)));
+}
+
+} // namespace
+
+const char* immortalName(const c10::OperatorName& name) {
+  static std::mutex mutex;
+  static auto* names = new std::unordered_set<std::string>;
+  const std::lock_guard lock(mutex);
+  return names->insert(c10::toString(name)).first->c_str();
+}
+
+void SupportedVariants::add(uint64_t variant) {
+  for (auto& supported : variants_) {
+    uint64_t known = 0;
+    if (supported.compare_exchange_strong(known, variant) || known == variant) {
+      return;
+    }
+  }
+}
+
+OperatorInfo::OperatorInfo(
+    c10::OperatorHandle op,
+    c10::DispatchKey key,
+    c10::DispatchKey cpuKey,
+    OutputSource source,
+    RunStructured structured,
+    RunKernel typed,
+    bool callsOthers,
+    OperatorInfo* out)
+    : handle(op),
+      name(immortalName(op.operator_name())),
+      kernel(cpuKey),
+      outputs(source),
+      devices(op.schema(), key),
+      written(writtenArguments(op.schema())),
+      generator(generatorArgument(op.schema())),
+      checksData(checksDataInKernel(op.schema().name())),
+      isProduct(isMatrixProduct(op.schema().name())),
+      addsRows(op.schema().name().find("addmm") != std::string::npos),
+      mayResize(written != 0 && (!typed || !op.schema().name().ends_with('_'))),
+      runStructured(structured),
+      runKernel(typed),
+      callsKernels(callsOthers),
+      outForm(out),
+      waits(FallbackCount::of(name, FallbackKind::Waits)),
+      firstCalls(FallbackCount::of(name, FallbackKind::FirstCall)),
+      staysHere(FallbackCount::of(name, FallbackKind::StaysHere)) {}
+
+OperatorInfo::OperatorInfo(
+    const char* name,
+    const char* overload,
+    OperatorInfo* out,
+    RunStructured run)
+    : OperatorInfo(
+          find(name, overload),
+          c10::DispatchKey::PrivateUse1,
+          c10::DispatchKey::CPU,
+          OutputSource::Meta,
+          run,
+          nullptr,
+          false,
+          out) {}
+
+OperatorInfo::OperatorInfo(
+    const char* name,
+    const char* overload,
+    OutputSource outputs,
+    RunKernel run,
+    bool callsKernels)
+    : OperatorInfo(
+          find(name, overload),
+          c10::DispatchKey::PrivateUse1,
+          c10::DispatchKey::CPU,
+          outputs,
+          nullptr,
+          run,
+          callsKernels,
+          nullptr) {}
+
+OperatorInfo::OperatorInfo(
+    c10::OperatorHandle op,
+    c10::DispatchKey key,
+    c10::DispatchKey cpuKey)
+    : OperatorInfo(
+          op,
+          key,
+          cpuKey,
+          OutputSource::Kernel,
+          nullptr,
+          nullptr,
+          false,
+          nullptr) {}
+
+} // namespace at::native::openreg

@@ -1,0 +1,134 @@
+// What is known of an operator once it is called.
+#pragma once
+
+#include "executor/Argument.h"
+#include "executor/DeviceCheck.h"
+#include "executor/FallbackCount.h"
+#include "executor/OutputShapeCache.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <array>
+#include <atomic>
+#include <optional>
+#include <string_view>
+
+namespace at::native::openreg {
+
+/// What CPU kernels are called with: below autograd and everything else.
+inline constexpr c10::DispatchKeySet kCpuKernel(c10::DispatchKey::CPU);
+
+/// The variants of a call, by dtypes, kinds of numbers and words, that a kernel was
+/// seen to support. A kernel says only when it runs what it does not support, which is
+/// too late once it is queued: so the first call of a variant is not.
+///
+/// Threads: any.
+class SupportedVariants {
+ public:
+  bool has(uint64_t variant) const {
+    for (const auto& supported : variants_) {
+      const uint64_t known = supported.load(std::memory_order_relaxed);
+      if (known == variant || known == 0) {
+        return known == variant;
+      }
+    }
+    return false;
+  }
+  /// When it is full, calls of further variants always wait.
+  void add(uint64_t variant);
+
+ private:
+  std::array<std::atomic<uint64_t>, 24> variants_{};
+};
+
+struct KernelRun;
+class StructuredRun;
+
+/// Where the outputs of an operator come from.
+enum class OutputSource : uint8_t {
+  Meta, ///< the meta function of a structured operator tells them
+  Cache, ///< an earlier call with the same shapes and numbers did
+  Kernel, ///< the kernel makes them: nobody knows them before it has run
+};
+
+/// The fixed part of every call of one operator.
+///
+/// Threads: any; all but the counts, the variants and the cache is constant.
+class OperatorInfo {
+ public:
+  using RunStructured = void (*)(StructuredRun&);
+  using RunKernel = void (*)(KernelRun&);
+
+  /// For a structured operator. `outForm`: its form that writes to given outputs, for the
+  /// form that makes them.
+  OperatorInfo(
+      const char* name,
+      const char* overload,
+      OperatorInfo* outForm,
+      RunStructured run);
+  /// For any other operator with a typed kernel.
+  OperatorInfo(
+      const char* name,
+      const char* overload,
+      OutputSource outputs,
+      RunKernel run,
+      bool callsKernels = false);
+  /// For an operator that is called boxed. `key`: what it is registered for;
+  /// `kernel`: the same layout on the CPU.
+  OperatorInfo(
+      c10::OperatorHandle op,
+      c10::DispatchKey key,
+      c10::DispatchKey kernel);
+  OperatorInfo(const OperatorInfo&) = delete;
+  OperatorInfo& operator=(const OperatorInfo&) = delete;
+
+  /// Whether argument `place` is written to.
+  bool writes(size_t place) const {
+    return (written >> place & 1) != 0;
+  }
+
+  const c10::OperatorHandle handle;
+  const char* const name; ///< never freed: records may be read long afterwards
+  const c10::DispatchKeySet kernel; ///< what the CPU's kernel is called with
+  const OutputSource outputs;
+  const DeviceCheck devices;
+  const uint64_t written; ///< a bit for each argument
+  const std::optional<size_t> generator; ///< the place of that argument
+  /// Whether an error in the kernel is about the data: an index out of bounds. On a
+  /// GPU such an error is asynchronous.
+  const bool checksData;
+  /// Whether it is a product of matrices, for which a GPU's libraries keep memory, and
+  /// whether it adds to it.
+  const bool isProduct, addsRows;
+  /// Whether the kernel may resize what it writes to.
+  const bool mayResize;
+  const RunStructured runStructured = nullptr;
+  const RunKernel runKernel = nullptr;
+  /// Whether `runKernel` is no CPU kernel but calls some, by CpuKernel.
+  const bool callsKernels = false;
+  /// Of a structured operator that makes its outputs: what a device process runs.
+  OperatorInfo* const outForm = nullptr;
+
+  FallbackCount& waits;
+  FallbackCount& firstCalls;
+  FallbackCount& staysHere;
+  std::atomic<bool> isForeign{false}; ///< the device process does not have it
+  SupportedVariants supported;
+  OutputShapeCache shapes;
+
+ private:
+  OperatorInfo(
+      c10::OperatorHandle op,
+      c10::DispatchKey key,
+      c10::DispatchKey kernel,
+      OutputSource outputs,
+      RunStructured runStructured,
+      RunKernel runKernel,
+      bool callsKernels,
+      OperatorInfo* outForm);
+};
+
+/// A name that is never freed.
+const char* immortalName(const c10::OperatorName& name);
+
+} // namespace at::native::openreg

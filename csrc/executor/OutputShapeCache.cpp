@@ -1,0 +1,67 @@
+#include "executor/OutputShapeCache.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <c10/util/hash.h>
+
+namespace at::native::openreg {
+
+size_t OutputShapeCache::Hash::operator()(const std::vector<int64_t>& key) const {
+  size_t hash = 0;
+  for (const int64_t word : key) {
+    hash = c10::hash_combine(hash, static_cast<size_t>(word));
+  }
+  return hash;
+}
+
+void OutputShapeCache::add(
+    const Signature& key,
+    std::span<const Tensor> outputs) {
+  constexpr size_t kMost = 4096; // then a program has no shapes that repeat
+  std::vector<Output> metadata;
+  for (const Tensor& output : outputs) {
+    if (!output.defined()) {
+      metadata.push_back({false, {}, {}, ScalarType::Undefined});
+      continue;
+    }
+    if (output.storage_offset() != 0 || output.storage().use_count() > 1 ||
+        !output.is_non_overlapping_and_dense()) {
+      return;
+    }
+    metadata.push_back(
+        {true,
+         output.sizes().vec(),
+         output.strides().vec(),
+         output.scalar_type()});
+  }
+  const std::lock_guard lock(mutex_);
+  if (seen_.size() == kMost) {
+    seen_.clear();
+  }
+  seen_.emplace(std::vector(key.begin(), key.end()), std::move(metadata));
+}
+
+std::optional<std::vector<Tensor>> OutputShapeCache::make(
+    const Signature& key,
+    c10::Device device) {
+  std::vector<Output> metadata;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = seen_.find(std::vector(key.begin(), key.end()));
+    if (found == seen_.end()) {
+      return std::nullopt;
+    }
+    metadata = found->second;
+  }
+  std::vector<Tensor> outputs;
+  for (const Output& output : metadata) {
+    outputs.push_back(
+        output.defined ? at::empty_strided(
+                             output.sizes,
+                             output.strides,
+                             TensorOptions(device).dtype(output.dtype))
+                       : Tensor());
+  }
+  return outputs;
+}
+
+} // namespace at::native::openreg

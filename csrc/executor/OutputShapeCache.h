@@ -1,0 +1,39 @@
+// The outputs of operators that have no meta function in C++: seen once, made again.
+#pragma once
+
+#include "executor/Argument.h"
+
+#include <mutex>
+#include <unordered_map>
+
+namespace at::native::openreg {
+
+/// What the outputs of calls were like, by the signatures of the calls.
+///
+/// Threads: any.
+class OutputShapeCache {
+ public:
+  /// Remembers the outputs of a call. Outputs that are views of something are not
+  /// made anew by every call, so they are not remembered.
+  void add(const Signature& key, std::span<const Tensor> outputs);
+
+  /// Makes such outputs; std::nullopt if no such call was seen.
+  std::optional<std::vector<Tensor>> make(
+      const Signature& key,
+      c10::Device device);
+
+ private:
+  struct Output {
+    bool defined;
+    std::vector<int64_t> sizes, strides;
+    ScalarType dtype;
+  };
+  struct Hash {
+    size_t operator()(const std::vector<int64_t>& key) const;
+  };
+
+  std::mutex mutex_;
+  std::unordered_map<std::vector<int64_t>, std::vector<Output>, Hash> seen_;
+};
+
+} // namespace at::native::openreg

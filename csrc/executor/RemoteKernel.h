@@ -1,0 +1,24 @@
+// Where CPU kernels are called: here, or in the device process.
+#pragma once
+
+#include "executor/OperatorInfo.h"
+#include "runtime/OpenRegStream.h"
+
+#include <ATen/core/stack.h>
+
+namespace at::native::openreg {
+
+/// Whether kernels run in device processes (OPENREG_EXECUTOR=process).
+extern const bool kKernelsRunElsewhere;
+
+/// Calls an operator's CPU kernel in the process of the device that the memory of its
+/// tensors belongs to, and returns when it has run there. Arguments and results are
+/// those that the kernel itself would have: CPU tensors at kernel addresses. `outputs`:
+/// the stream whose memory results get that were not planned, if any. Returns false, and
+/// counts it, if the call cannot cross: then it was not made.
+bool callRemotely(
+    OperatorInfo& op,
+    const c10::openreg::OpenRegStream* outputs,
+    torch::jit::Stack& stack);
+
+} // namespace at::native::openreg

@@ -1,0 +1,46 @@
+// Kernels of PyTorch that are the same code on every device, for sparse, quantized
+// and nested tensors: they look at what these are made of and call operators on it.
+#pragma once
+
+#include "executor/Argument.h"
+#include "executor/DeviceCheck.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/DeviceGuard.h>
+
+namespace at::native::openreg {
+
+/// The device that such a call runs on, if any: that of its tensors, or the one it
+/// names. Throws if the tensors must be on one device and are not.
+std::optional<c10::Device> deviceOfShared(
+    const DeviceCheck& devices,
+    ArgumentSpan arguments);
+
+// docs:begin shared
+/// The kernel itself, called as PyTorch calls it for a device of its own: all tensors on
+/// one device if the operator asks for it, and that one current.
+// docs:end shared
+template <class Op, c10::DispatchKey key, auto kernel>
+struct SharedKernel;
+
+template <
+    class Op,
+    c10::DispatchKey key,
+    class Result,
+    class... Args,
+    Result (*kernel)(Args...)>
+struct SharedKernel<Op, key, kernel> {
+  static Result call(Args... args) {
+    static const DeviceCheck devices(
+        c10::Dispatcher::singleton()
+            .findSchemaOrThrow(Op::name, Op::overload_name)
+            .schema(),
+        key);
+    const Argument arguments[] = {
+        argument<std::remove_cvref_t<Args>>(args)...};
+    const c10::OptionalDeviceGuard guard(deviceOfShared(devices, arguments));
+    return kernel(std::forward<Args>(args)...);
+  }
+};
+
+} // namespace at::native::openreg

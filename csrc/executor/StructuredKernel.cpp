@@ -1,0 +1,334 @@
+#include "executor/StructuredKernel.h"
+
+#include "executor/RemoteKernel.h"
+#include "runtime/OpenRegAddress.h"
+#include "runtime/OpenRegDeviceAllocator.h"
+#include "runtime/OpenRegLostMemory.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty_strided.h>
+
+namespace at::native::openreg {
+
+using c10::openreg::getOpenRegDeviceAllocator;
+
+// --- outputs --------------------------------------------------------------------
+
+namespace {
+
+/// A tensor in memory of the call's stream. A meta function leaves the strides to the
+/// memory format, or gives them.
+Tensor makeOutput(
+    IntArrayRef sizes,
+    IntArrayRef strides,
+    const TensorOptions& options,
+    const OpenRegStream& stream) {
+  const auto dtype = c10::scalarTypeToTypeMeta(options.dtype().toScalarType());
+  const size_t bytes = strides.empty()
+      ? at::detail::computeStorageNbytesContiguous(sizes, dtype.itemsize())
+      : at::detail::computeStorageNbytes(sizes, strides, dtype.itemsize());
+  auto& allocator = getOpenRegDeviceAllocator();
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(),
+      bytes,
+      allocator.allocate(bytes, stream),
+      &allocator,
+      /*resizable=*/true);
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage),
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      dtype);
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (!strides.empty()) {
+    impl->set_sizes_and_strides(sizes, strides);
+    return tensor;
+  }
+  if (sizes.size() != 1 || sizes[0] != 0) {
+    impl->set_sizes_contiguous(sizes);
+  }
+  if (const auto format = options.memory_format_opt()) {
+    impl->empty_tensor_restride(*format);
+  }
+  return tensor;
+}
+
+void checkInPlace(
+    const Tensor& self,
+    IntArrayRef sizes,
+    const TensorOptions& options) {
+  TORCH_CHECK(
+      options.dtype() == self.dtype(),
+      "Bad in-place call: input tensor dtype ",
+      self.dtype(),
+      " and output tensor dtype ",
+      options.dtype(),
+      " should match");
+  TORCH_CHECK(
+      sizes == self.sizes(),
+      "Bad in-place call: input tensor size ",
+      self.sizes(),
+      " and output tensor size ",
+      sizes,
+      " should match");
+}
+
+void resizeOutput(
+    const Tensor& output,
+    IntArrayRef sizes,
+    IntArrayRef strides,
+    const TensorOptions& options) {
+  TORCH_CHECK(
+      options.dtype() == output.dtype(),
+      "Expected out tensor to have dtype ",
+      options.dtype(),
+      ", but got ",
+      output.dtype(),
+      " instead");
+  if (!at::native::resize_output(output, sizes)) {
+    return;
+  }
+  if (!strides.empty()) {
+    output.as_strided_(sizes, strides);
+  } else if (const auto format = options.memory_format_opt()) {
+    output.unsafeGetTensorImpl()->empty_tensor_restride(*format);
+  }
+}
+
+} // namespace
+
+void StructuredRun::setOutput(
+    int64_t place,
+    IntArrayRef sizes,
+    IntArrayRef strides,
+    const TensorOptions& options,
+    bool exactStrides) {
+  Tensor& output = outputs_[place];
+  if (call_ && form_ == Form::Functional) {
+    output = makeOutput(sizes, strides, options, call_->stream);
+    return;
+  }
+  if (call_ && form_ == Form::InPlace) {
+    checkInPlace(output, sizes, options);
+  } else if (call_) {
+    resizeOutput(output, sizes, strides, options);
+  }
+  if (exactStrides && !strides.empty() && output.strides() != strides) {
+    // The kernel works on host memory, and what it wrote is copied.
+    proxies_[place] = at::detail::empty_strided_cpu(
+        sizes, strides, output.scalar_type());
+  }
+}
+
+void StructuredRun::copyProxies() {
+  for (size_t place = 0; place < outputs_.size(); ++place) {
+    if (C10_UNLIKELY(proxies_[place].defined())) {
+      outputs_[place].copy_(proxies_[place]);
+    }
+  }
+}
+
+// --- iterators without tensors ------------------------------------------------------
+
+namespace {
+
+/// Gives access to what an iterator keeps of its operands.
+class Iterator final : public TensorIteratorBase {
+ public:
+  static SmallVector<OperandInfo, 4>& operandsOf(TensorIteratorBase& iterator) {
+    constexpr auto member = &Iterator::operands_;
+    return iterator.*member;
+  }
+  static void setDevice(TensorIteratorBase& iterator, c10::Device device) {
+    constexpr auto member = &Iterator::common_device_;
+    iterator.*member = device;
+  }
+};
+
+bool castsOperands(TensorIteratorBase& iterator, bool given) {
+  const auto common = iterator.maybe_common_dtype();
+  for (const OperandInfo& operand : Iterator::operandsOf(iterator)) {
+    const bool matches = !common || operand.current_dtype == *common ||
+        (operand.is_output ? !given : operand.tensor_base().is_cpu());
+    if (!matches) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool keepsStrides(TensorIteratorBase& iterator) {
+  const auto common = iterator.maybe_common_dtype();
+  for (const OperandInfo& operand : Iterator::operandsOf(iterator)) {
+    const TensorBase& tensor = operand.tensor_base();
+    if (common && !operand.is_output && tensor.scalar_type() != *common &&
+        !tensor.is_non_overlapping_and_dense()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A number of the host is cast as the CPU's iterator casts it.
+void castNumber(OperandInfo& operand, ScalarType common) {
+  operand.exchange_tensor(c10::MaybeOwned<TensorBase>::owned(
+      operand.tensor().to(common)));
+  operand.current_dtype = common;
+  operand.data = const_cast<void*>(operand.tensor_base().const_data_ptr());
+}
+
+/// Points an iterator over device tensors at their memory. Its kernel is the CPU's: the
+/// device of the first operand decides which one that is.
+void pointAtMemory(TensorIteratorBase& iterator) {
+  auto& operands = Iterator::operandsOf(iterator);
+  const auto common = iterator.maybe_common_dtype();
+  for (OperandInfo& operand : operands) {
+    if (operand.device->is_cpu()) {
+      if (common && operand.current_dtype != *common) {
+        castNumber(operand, *common);
+      }
+    } else {
+      operand.data = c10::openreg::kernelAddress(operand.data);
+    }
+  }
+  operands[0].device = c10::Device(c10::kCPU);
+  Iterator::setDevice(iterator, c10::kCPU);
+}
+
+} // namespace
+
+// --- the kernel ---------------------------------------------------------------------
+
+template <class Use>
+void StructuredRun::withAliases(Use use) {
+  AliasFrame frame(call_->stream);
+  ArgumentList arguments;
+  c10::SmallVector<Tensor, 4> outputs;
+  arguments.map(
+      arguments_, [&](const Tensor& tensor) { return frame.alias(tensor); });
+  for (const Tensor& output : outputs_) {
+    outputs.push_back(frame.alias(output));
+  }
+  use(ArgumentSpan(arguments), std::span<Tensor>(outputs));
+}
+
+void StructuredRun::compute(TensorIteratorBase* iterator, Body kernel) {
+  inferred_ = true;
+  if (!call_) {
+    kernel();
+    copyProxies();
+    return;
+  }
+  const bool makesOutputs = form_ == Form::Functional;
+  hasStridesOfCpu_ = !makesOutputs || !iterator || keepsStrides(*iterator);
+  if (call_->bytes > kSmallBytes || !hasStridesOfCpu_) {
+    return;
+  }
+  const bool casts = iterator && castsOperands(*iterator, !makesOutputs);
+  const auto run = [&] {
+    if (iterator && !casts) {
+      pointAtMemory(*iterator);
+      kernel();
+      return;
+    }
+    withAliases([&](ArgumentSpan arguments, std::span<Tensor> outputs) {
+      if (iterator) { // the CPU's casts while it is built
+        StructuredRun anew(arguments, outputs);
+        call_->op.runStructured(anew);
+        return;
+      }
+      const auto given = std::exchange(arguments_, arguments);
+      const auto made = std::exchange(outputs_, outputs);
+      kernel();
+      copyProxies();
+      arguments_ = given;
+      outputs_ = made;
+    });
+  };
+  computed_ =
+      call_->withKernel(outputs_, [&](const KernelNow& launched) {
+        return tryRun(launched, run);
+      });
+}
+
+// --- the call -----------------------------------------------------------------------
+
+namespace {
+
+/// Runs the operator on arguments and outputs that are the CPU's.
+void runOnCpu(
+    OperatorInfo& op,
+    ArgumentSpan arguments,
+    std::span<Tensor> outputs) {
+  if (C10_UNLIKELY(kKernelsRunElsewhere)) {
+    auto stack = boxArguments(arguments);
+    if (op.outForm) {
+      stack.insert(stack.end(), outputs.begin(), outputs.end());
+    }
+    if (callRemotely(op.outForm ? *op.outForm : op, nullptr, stack)) {
+      return;
+    }
+  }
+  StructuredRun run(arguments, outputs);
+  op.runStructured(run);
+}
+
+struct QueuedStructured {
+  std::unique_ptr<QueuedInvocation> queued;
+  void operator()() {
+    runOnCpu(queued->op, queued->arguments, queued->outputs);
+  }
+};
+
+/// Goes on with a call whose outputs are there, but not yet computed.
+void finishCall(
+    const Invocation& call,
+    const StructuredRun& run,
+    std::span<Tensor> outputs) {
+  OperatorInfo& op = call.op;
+  if (C10_UNLIKELY(!run.hasStridesOfCpu())) {
+    Results results = callAndWait(op, call.arguments);
+    for (size_t place = 0; place < outputs.size(); ++place) {
+      outputs[place] = std::move(results[place]).toTensor();
+    }
+    return;
+  }
+  call.withKernel(outputs, [&](const KernelNow& kernel) {
+    auto queued = std::make_unique<QueuedInvocation>(call, outputs);
+    if (C10_LIKELY(op.supported.has(call.variant))) {
+      queue(kernel, QueuedStructured{std::move(queued)});
+      return;
+    }
+    op.firstCalls.note();
+    runAndWait(kernel, [&] {
+      runOnCpu(op, queued->arguments, queued->outputs);
+    });
+    call.noteSupported();
+  });
+}
+
+} // namespace
+
+void callStructured(
+    OperatorInfo& op,
+    Form form,
+    ArgumentSpan arguments,
+    std::span<Tensor> outputs) {
+  const Invocation call(op, arguments);
+  StructuredRun run(call, form, outputs);
+  try {
+    op.runStructured(run);
+    if (run.computed()) {
+      call.noteSupported();
+    } else {
+      finishCall(call, run, outputs);
+    }
+  } catch (const c10::Error& error) {
+    if (!run.inferred()) {
+      throw; // the meta function found it in the arguments
+    }
+    call.judgeError(error);
+  }
+}
+
+} // namespace at::native::openreg

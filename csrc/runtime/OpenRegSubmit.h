@@ -1,0 +1,73 @@
+// The one way into a stream, and the one place to watch.
+#pragma once
+
+#include "runtime/OpenRegException.h"
+#include "runtime/OpenRegStream.h"
+
+#include <c10/util/FunctionRef.h>
+
+#include <atomic>
+#include <vector>
+
+namespace c10::openreg {
+
+/// A range of memory that work reads or writes: device addresses, or host addresses of
+/// a copy.
+struct MemoryAccess {
+  const void* pointer;
+  size_t bytes;
+  bool writes;
+};
+
+/// What is known of a piece of work when it enters its stream.
+struct Submission {
+  const char* name; ///< never freed
+  const OpenRegStream& stream;
+  /// Adds the ranges that the work touches; called only if somebody listens.
+  c10::function_ref<void(std::vector<MemoryAccess>&)> listAccesses;
+};
+
+/// Is told of every piece of work, on the thread that launches it, before it is
+/// launched. It changes nothing: neither what runs nor when.
+///
+/// Threads: called by any number at a time.
+class SubmissionObserver {
+ public:
+  virtual ~SubmissionObserver() = default;
+  virtual void onSubmit(
+      const Submission& work,
+      const std::vector<MemoryAccess>& accesses) = 0;
+};
+
+/// Sets the observer, or none with nullptr, and returns the one before. That one must
+/// live until work that is being launched has entered its stream.
+SubmissionObserver* exchangeSubmissionObserver(SubmissionObserver* observer);
+
+namespace detail {
+extern std::atomic<SubmissionObserver*> submissionObserver;
+void notifyObserver(const Submission& work);
+} // namespace detail
+
+// docs:begin submit
+/// Lets work enter its stream: kernels, copies, fills, whatever touches device memory.
+/// `launch(stream)` calls libopenreg; its status is returned.
+template <class Launch>
+orError_t submit(const Submission& work, Launch&& launch) {
+  if (C10_UNLIKELY(
+          detail::submissionObserver.load(std::memory_order_relaxed) !=
+          nullptr)) {
+    detail::notifyObserver(work);
+  }
+  return launch(work.stream.stream());
+}
+// docs:end submit
+
+/// A copy of bytes in a stream; see orMemcpyAsync().
+void submitCopy(
+    void* to,
+    const void* from,
+    size_t bytes,
+    orMemcpyKind kind,
+    const OpenRegStream& stream);
+
+} // namespace c10::openreg
