@@ -126,9 +126,7 @@ def runner(group, kernel):
             # What was replaced is gone.
             context = [e for e in context if e.type.name not in precomputed.replace]
             context += [
-                Expr(
-                    f"precompute.{a.name}", structured.argument_type(a, binds=a.name)
-                )
+                Expr(f"precompute.{a.name}", structured.argument_type(a, binds=a.name))
                 for a in added
             ]
         context += [
@@ -231,7 +229,8 @@ def structured_groups(parsed, skip):
 
 def structured_source(groups):
     includes = [
-        f"#include <ATen/ops/{root}_native.h>" for root in sorted({g[0] for g in groups})
+        f"#include <ATen/ops/{root}_native.h>"
+        for root in sorted({g[0] for g in groups})
     ]
     rows = [row for _, rows, _ in groups for row in rows]
     code = concatMap(lambda group: [*group[2], ""], groups)
@@ -303,9 +302,7 @@ def source(rows):
 def registrations(key, rows):
     return [
         f"TORCH_LIBRARY_IMPL(aten, {key}, m) {{",
-        *(
-            f'  m.impl("{name}", TORCH_FN(({kernel})));' for name, kernel in rows
-        ),
+        *(f'  m.impl("{name}", TORCH_FN(({kernel})));' for name, kernel in rows),
         "}",
         "",
     ]

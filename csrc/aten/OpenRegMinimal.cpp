@@ -15,6 +15,7 @@
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/relu_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real_native.h>
@@ -57,6 +58,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("zero_", TORCH_FN(ops::zero_));
 }
 // docs:end minimal-ops
+
+// PyTorch's own code for all devices: another operator does the work.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("relu", TORCH_FN(at::native::relu));
+  m.impl("relu_", TORCH_FN(at::native::relu_));
+}
 
 // A copy of quantized tensors is one of bytes.
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {

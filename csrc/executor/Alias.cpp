@@ -49,7 +49,11 @@ class AliasImpl final : public TensorImpl {
     copy_generic_tensor_metadata(source, this);
     storage_ = Storage(std::move(storage));
     device_opt_ = c10::Device(c10::kCPU);
-    key_set_ = cpuKeys() | (source->key_set() & kBits);
+    // An inference tensor has no keys of autograd, and so its alias has none.
+    const bool hasAutograd =
+        source->key_set().has(DispatchKey::ADInplaceOrView);
+    key_set_ = (hasAutograd ? cpuKeys() : DispatchKeySet(DispatchKey::CPU)) |
+        (source->key_set() & kBits);
   }
 
   void unbind() {
@@ -146,17 +150,6 @@ Tensor makeTensor(const TensorImpl* like, Storage storage) {
 }
 
 } // namespace
-
-Tensor aliasForLaunch(const Tensor& tensor) {
-  if (!isOpenReg(tensor)) {
-    return tensor;
-  }
-  const TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  auto alias = c10::make_intrusive<AliasImpl>();
-  alias->bind(
-      impl, newAliasStorage(impl->unsafe_storage().unsafeGetStorageImpl()));
-  return Tensor(c10::intrusive_ptr<TensorImpl>(std::move(alias)));
-}
 
 // --- into the kernel ----------------------------------------------------------
 

@@ -11,12 +11,6 @@
 
 namespace at::native::openreg {
 
-/// A CPU tensor over the same memory, for a kernel that runs later. It owns
-/// nothing: as on a GPU, memory freed meanwhile is handed out again to work of
-/// the same stream only, which comes after. Tensors of the CPU, and undefined
-/// ones, come back as they are.
-Tensor aliasForLaunch(const Tensor& tensor);
-
 // docs:begin alias-frame
 /// The tensors of one operator call, seen from a CPU kernel.
 ///

@@ -51,8 +51,7 @@ void ArgumentList::convert(ArgumentSpan arguments, TensorMap map, Convert how) {
   arguments_.reserve(arguments.size());
   for (const Argument& argument : arguments) {
     Slot& slot = slots_[used_];
-    const void* value =
-        (argument.type->*how)(argument.value, map, slot.bytes);
+    const void* value = (argument.type->*how)(argument.value, map, slot.bytes);
     if (value != argument.value) {
       slot.type = argument.type;
       ++used_;

@@ -383,7 +383,8 @@ struct ErasedTraits {
       return held(value);
     }
   }
-  using Slot = decltype(mapped(std::declval<const T&>(), std::declval<TensorMap>()));
+  using Slot =
+      decltype(mapped(std::declval<const T&>(), std::declval<TensorMap>()));
 
   static void visit(const void* value, TensorVisitor visitor) {
     if constexpr (kHasTensors) {

@@ -90,7 +90,8 @@ std::optional<c10::Device> DeviceCheck::namedDevice(
   return value.isDevice() ? std::optional(value.toDevice()) : std::nullopt;
 }
 
-void DeviceCheck::checkIndices(ArgumentSpan arguments, c10::Device indexed) const {
+void DeviceCheck::checkIndices(ArgumentSpan arguments, c10::Device indexed)
+    const {
   visitTensors(arguments[*indices_], [&](const Tensor& index) {
     TORCH_CHECK(
         index.is_cpu() || index.device() == indexed,
@@ -112,7 +113,8 @@ std::optional<c10::Device> DeviceCheck::exact(ArgumentSpan arguments) const {
   return common;
 }
 
-std::optional<c10::Device> DeviceCheck::elementwise(ArgumentSpan arguments) const {
+std::optional<c10::Device> DeviceCheck::elementwise(
+    ArgumentSpan arguments) const {
   std::optional<c10::Device> common;
   for (const TensorArgument& argument : tensors_) {
     visitTensors(arguments[argument.place], [&](const Tensor& tensor) {

@@ -74,7 +74,7 @@ const Words& wordsFor(FallbackKind kind) {
       " (not in the device process)",
       " does not run in openreg's device process: it cannot cross to there",
       " cannot cross to openreg's device process and would run in this one"};
-  return kind == FallbackKind::Waits ? kWaits
+  return kind == FallbackKind::Waits    ? kWaits
       : kind == FallbackKind::FirstCall ? kFirstCall
                                         : kStaysHere;
 }

@@ -1,9 +1,13 @@
 #include "executor/Invocation.h"
 
+#include "executor/HandKernel.h"
 #include "executor/LibraryWorkspaces.h"
 #include "executor/RemoteKernel.h"
 #include "runtime/OpenRegGenerator.h"
+#include "runtime/OpenRegRunningHere.h"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 namespace at::native::openreg {
@@ -64,6 +68,25 @@ OpenRegStream Invocation::survey() {
   return c10::openreg::currentStreamOf(device);
 }
 
+double Invocation::microseconds() const {
+  if (op.sumsByThreads) {
+    return std::numeric_limits<double>::infinity();
+  }
+  if (C10_LIKELY(!op.isProduct)) {
+    return microsecondsFor(bytes);
+  }
+  // The factors come first, or after what is added.
+  const size_t place = op.addsFirst ? 1 : 0;
+  const Tensor& a = arguments[place].tensor();
+  const Tensor& b = arguments[place + 1].tensor();
+  constexpr double kProductsPerMicrosecond = 20'000;
+  const double products = static_cast<double>(a.numel()) *
+      static_cast<double>(b.numel()) /
+      static_cast<double>(std::max<int64_t>(a.size(-1), 1));
+  const double batch = a.dim() == 3 ? static_cast<double>(a.size(0)) : 1;
+  return products / std::max(batch, 1.0) / kProductsPerMicrosecond;
+}
+
 void Invocation::listAccesses(
     std::span<const Tensor> outputs,
     std::vector<MemoryAccess>& accesses) const {
@@ -90,7 +113,7 @@ void Invocation::judgeError(const c10::Error& error) const {
       op.name,
       stream,
       {},
-      [message = std::string(error.what_without_backtrace())] {
+      [message = std::string(error.what_without_backtrace())](auto&&) {
         TORCH_CHECK(false, message);
       });
 }
@@ -122,8 +145,7 @@ void runBoxed(KernelRun& run) {
 void runKernel(const OpenRegStream* outputs, KernelRun& run) {
   std::optional<CpuDraw> draw;
   if (run.op.generator) {
-    draw.emplace(
-        *run.get<const std::optional<Generator>&>(*run.op.generator));
+    draw.emplace(*run.get<const std::optional<Generator>&>(*run.op.generator));
   }
   if (C10_UNLIKELY(kKernelsRunElsewhere && !run.op.callsKernels)) {
     auto stack = boxArguments(run.arguments);
@@ -170,7 +192,8 @@ class OperatorCall {
 
   Results wait() {
     // A kernel of another library may be written in Python.
-    const bool isPyTorchs = std::string_view(call_.op.name).starts_with("aten::");
+    const bool isPyTorchs =
+        std::string_view(call_.op.name).starts_with("aten::");
     runNow([&](const KernelNow& kernel, Body body) {
       isPyTorchs ? runAndWait(kernel, body) : runHere(kernel, body);
       return true;
@@ -219,6 +242,7 @@ class OperatorCall {
     AliasFrame frame(call_.stream);
     ArgumentList aliases;
     KernelRun run{call_.op, {}};
+    const c10::openreg::RunningHere here(call_.stream);
     const bool ran = call_.withKernel({}, [&](const KernelNow& kernel) {
       return launch(kernel, [&] {
         aliases.map(call_.arguments, [&](const Tensor& tensor) {
@@ -342,7 +366,7 @@ void settleOutputs(std::span<const Tensor> planned, Results& results) {
   }
 }
 
-void runQueued(QueuedInvocation& queued) {
+void runPlanned(QueuedInvocation& queued) {
   c10::SmallVector<PlannedMemory, 2> planned;
   for (const Tensor& output : queued.outputs) {
     if (output.defined() && output.numel() > 0) {
@@ -368,7 +392,7 @@ void OperatorCall::queue(std::vector<Tensor> outputs) {
   struct Work {
     std::unique_ptr<QueuedInvocation> queued;
     void operator()() {
-      runQueued(*queued);
+      runPlanned(*queued);
     }
   };
   call_.withKernel(outputs, [&](const KernelNow& kernel) {

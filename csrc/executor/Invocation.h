@@ -36,8 +36,15 @@ class Invocation {
     const auto list = [&](std::vector<MemoryAccess>& accesses) {
       listAccesses(outputs, accesses);
     };
-    return use(KernelNow{op.name, stream, bytes, list});
+    return use(KernelNow{op.name, stream, isSmall(), microseconds(), list});
   }
+
+  bool isSmall() const {
+    return bytes <= kSmallBytes && !op.sumsByThreads;
+  }
+
+  /// That its kernel takes with one thread, roughly; infinite if it needs all threads.
+  double microseconds() const;
 
   /// Notes that the kernel supports such calls. Without data it may not have looked at
   /// them.

@@ -2,10 +2,14 @@
 
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
-#include "runtime/OpenRegRunningHere.h"
+#include "runtime/OpenRegThreads.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 
+#include <algorithm>
+#include <cmath>
 #include <exception>
 #include <string>
 
@@ -37,7 +41,6 @@ struct Outcome {
 
   void run(Body body) {
     try {
-      const at::AutoDispatchBelowADInplaceOrView below;
       body();
     } catch (...) {
       error = std::current_exception();
@@ -68,7 +71,6 @@ bool launchNow(const KernelNow& kernel, unsigned how, Run run) {
 bool runOnThisThread(const KernelNow& kernel, unsigned how, Body body) {
   Outcome outcome;
   const c10::openreg::SingleThread single;
-  const c10::openreg::RunningHere here(kernel.stream);
   if (!launchNow(kernel, how, [&] { outcome.run(body); })) {
     return false;
   }
@@ -114,9 +116,35 @@ void* StreamMemory::tryAllocate(size_t bytes) {
   return c10::openreg::kernelAddress(memory.release_context());
 }
 
+// OpenMP lets the threads of a region spin for three milliseconds afterwards. That pays
+// if more regions follow; among many small kernels it takes a processor away from the
+// thread that prepares the next ones. So several threads are for large kernels among
+// large ones: this thread's launches tell, and not the time of day.
+int threadsFor(double microseconds) {
+  constexpr double kLarge = 100, kAmongLarge = 40, kWeight = 1.0 / 16;
+  thread_local double recent = 0;
+  const bool parallel = microseconds >= kLarge && recent >= kAmongLarge;
+  recent += (std::min(microseconds, 1000.0) - recent) * kWeight;
+  return parallel || std::isinf(microseconds) ? at::get_num_threads() : 1;
+}
+
+void runQueued(int threads, Body work) {
+  std::optional<c10::openreg::SingleThread> single;
+  if (threads == 1) {
+    single.emplace();
+  } else {
+    c10::openreg::useThreads(threads);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  try {
+    work();
+  } catch (const c10::Error& error) {
+    orKernelFail(orErrorAssert, error.what_without_backtrace());
+  }
+}
+
 bool tryRun(const KernelNow& kernel, Body body) {
-  return kernel.bytes <= kSmallBytes &&
-      runOnThisThread(kernel, orLaunchTry, body);
+  return kernel.isSmall && runOnThisThread(kernel, orLaunchTry, body);
 }
 
 void runHere(const KernelNow& kernel, Body body) {
@@ -126,42 +154,23 @@ void runHere(const KernelNow& kernel, Body body) {
 // A pool of OpenMP threads per thread that runs kernels would slow all of them down:
 // large ones run where the stream's other large kernels run.
 void runAndWait(const KernelNow& kernel, Body body) {
-  if (kernel.bytes <= kSmallBytes) {
+  if (kernel.isSmall) {
     runHere(kernel, body);
     return;
   }
   Outcome outcome;
   WarningList warnings;
   const at::ThreadLocalState caller;
-  const int threads = at::get_num_threads();
+  const int threads = threadsFor(kernel.microseconds);
   launchNow(kernel, orLaunchWait, [&] {
     const at::ThreadLocalStateGuard state(caller);
     const c10::WarningUtils::WarningHandlerGuard keep(&warnings);
-    c10::openreg::useThreads(threads);
-    const c10::openreg::RunningHere here(kernel.stream);
+    std::optional<c10::openreg::SingleThread> single;
+    threads == 1 ? void(single.emplace()) : c10::openreg::useThreads(threads);
     outcome.run(body);
   });
   warnings.pass();
   outcome.settle(kernel.stream);
-}
-
-size_t TensorUse::bytes() const {
-  size_t bytes = 0;
-  for (const auto& list : {reads, writes}) {
-    for (const Tensor* tensor : list) {
-      bytes += tensor->nbytes();
-    }
-  }
-  return bytes;
-}
-
-void TensorUse::list(std::vector<MemoryAccess>& accesses) const {
-  for (const Tensor* tensor : reads) {
-    accesses.push_back(accessTo(*tensor, false));
-  }
-  for (const Tensor* tensor : writes) {
-    accesses.push_back(accessTo(*tensor, true));
-  }
 }
 
 } // namespace at::native::openreg

@@ -3,10 +3,7 @@
 
 #include "executor/OutputMemory.h"
 #include "runtime/OpenRegSubmit.h"
-#include "runtime/OpenRegThreads.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 
 #include <initializer_list>
@@ -42,6 +39,12 @@ class StreamMemory final : public DeviceMemorySource {
 /// Work that touches up to this many bytes is small: some ten microseconds.
 inline constexpr size_t kSmallBytes = 64 * 1024;
 
+/// About how long one thread takes to stream so many bytes.
+inline double microsecondsFor(size_t bytes) {
+  constexpr double kBytesPerMicrosecond = 25'000;
+  return static_cast<double>(bytes) / kBytesPerMicrosecond;
+}
+
 using Accesses = c10::function_ref<void(std::vector<MemoryAccess>&)>;
 using Body = c10::function_ref<void()>;
 
@@ -50,7 +53,8 @@ using Body = c10::function_ref<void()>;
 struct KernelNow {
   const char* name; ///< never freed
   const OpenRegStream& stream;
-  size_t bytes; ///< that it touches
+  bool isSmall; ///< so that the calling thread may run it
+  double microseconds; ///< that it takes with one thread, roughly
   Accesses accesses;
 };
 
@@ -67,22 +71,21 @@ void runAndWait(const KernelNow& kernel, Body body);
 void runHere(const KernelNow& kernel, Body body);
 // docs:end run-now
 
-/// What a queued kernel runs in: the launching thread's number of threads, and below
-/// autograd. What it throws, the launch having checked the arguments, can only be the
-/// fault of the data: a device-side assert.
+/// Runs a queued kernel: with one thread if it is small, else with as many as its
+/// launcher had, and below autograd. What it throws, the launch having checked the
+/// arguments, can only be the fault of the data: a device-side assert.
+void runQueued(int threads, Body work);
+
+/// How many threads a kernel gets that the calling thread launches: one, or all.
+int threadsFor(double microseconds);
+
 template <class Work>
 struct QueuedKernel {
   Work work;
-  int threads = at::get_num_threads();
+  int threads;
 
   void operator()() {
-    c10::openreg::useThreads(threads);
-    const at::AutoDispatchBelowADInplaceOrView below;
-    try {
-      work();
-    } catch (const c10::Error& error) {
-      orKernelFail(orErrorAssert, error.what_without_backtrace());
-    }
+    runQueued(threads, work);
   }
 };
 
@@ -91,38 +94,15 @@ struct QueuedKernel {
 template <class Work>
 void queue(const KernelNow& kernel, Work work) {
   const orLaunchConfig config{
-      kernel.name,
-      kernel.bytes <= kSmallBytes ? orLaunchSmall : orLaunchDefault};
+      kernel.name, kernel.isSmall ? orLaunchSmall : orLaunchDefault};
   OPENREG_CHECK(c10::openreg::submit(
       {kernel.name, kernel.stream, kernel.accesses}, [&](orStream_t stream) {
         return orLaunchKernelEx(
-            &config, stream, QueuedKernel<Work>{std::move(work)});
+            &config,
+            stream,
+            QueuedKernel<Work>{
+                std::move(work), threadsFor(kernel.microseconds)});
       }));
 }
-
-// docs:begin launch
-/// The tensors that a kernel written by hand works on.
-struct TensorUse {
-  std::initializer_list<const Tensor*> reads = {};
-  std::initializer_list<const Tensor*> writes = {};
-
-  size_t bytes() const;
-  void list(std::vector<MemoryAccess>& accesses) const;
-};
-
-/// The launch for kernels written by hand: checks and outputs come before it, `work`
-/// holds aliases made by aliasForLaunch().
-template <class Work>
-void launch(
-    const char* name,
-    const OpenRegStream& stream,
-    const TensorUse& tensors,
-    Work work) {
-  const auto list = [&](std::vector<MemoryAccess>& accesses) {
-    tensors.list(accesses);
-  };
-  queue({name, stream, tensors.bytes(), list}, std::move(work));
-}
-// docs:end launch
 
 } // namespace at::native::openreg

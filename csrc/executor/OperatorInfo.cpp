@@ -66,6 +66,20 @@ bool checksDataInKernel(std::string_view name) {
       (name.ends_with('_') && names.contains(name.substr(0, name.size() - 1)));
 }
 
+bool cutsSumsByThreads(std::string_view name) {
+  static const std::unordered_set<std::string_view> names{
+      "aten::convolution_backward_overrideable",
+      "aten::convolution_overrideable",
+      "aten::mkldnn_rnn_layer",
+      "aten::mkldnn_rnn_layer_backward",
+      "aten::native_batch_norm",
+      "aten::native_batch_norm_backward",
+      "aten::native_group_norm_backward",
+      "aten::native_layer_norm_backward",
+  };
+  return names.contains(name);
+}
+
 } // namespace
 
 const char* immortalName(const c10::OperatorName& name) {
@@ -102,7 +116,9 @@ OperatorInfo::OperatorInfo(
       generator(generatorArgument(op.schema())),
       checksData(checksDataInKernel(op.schema().name())),
       isProduct(isMatrixProduct(op.schema().name())),
+      addsFirst(op.schema().name().find("add") != std::string::npos),
       addsRows(op.schema().name().find("addmm") != std::string::npos),
+      sumsByThreads(cutsSumsByThreads(op.schema().name())),
       mayResize(written != 0 && (!typed || !op.schema().name().ends_with('_'))),
       runStructured(structured),
       runKernel(typed),

@@ -97,9 +97,12 @@ class OperatorInfo {
   /// Whether an error in the kernel is about the data: an index out of bounds. On a
   /// GPU such an error is asynchronous.
   const bool checksData;
-  /// Whether it is a product of matrices, for which a GPU's libraries keep memory, and
-  /// whether it adds to it.
-  const bool isProduct, addsRows;
+  /// Whether it is a product of matrices, for which a GPU's libraries keep memory,
+  /// whether something to add comes before the factors, and whether that may be a row.
+  const bool isProduct, addsFirst, addsRows;
+  /// Whether the kernel sums up what each of its threads found, however little that is:
+  /// with another number of threads it would round otherwise than the CPU.
+  const bool sumsByThreads;
   /// Whether the kernel may resize what it writes to.
   const bool mayResize;
   const RunStructured runStructured = nullptr;

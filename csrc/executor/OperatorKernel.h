@@ -16,17 +16,13 @@ concept CallsKernels = requires { Op::callsKernels; };
 // docs:begin operator-kernel
 /// The kernel of operator `Op` for the device: its CPU kernel, called by the executor.
 /// The shim hands over what it is given; everything else is compiled once.
-template <
-    class Op,
-    OutputSource source,
-    class Signature = typename Op::schema>
+template <class Op, OutputSource source, class Signature = typename Op::schema>
 struct OperatorKernel;
 
 template <class Op, OutputSource source, class Result, class... Args>
 struct OperatorKernel<Op, source, Result(Args...)> {
   static Result call(Args... args) {
-    const Argument arguments[] = {
-        argument<std::remove_cvref_t<Args>>(args)...};
+    const Argument arguments[] = {argument<std::remove_cvref_t<Args>>(args)...};
     Results results = callOperator(info(), arguments);
     return unpack(results, args...);
   }
@@ -41,8 +37,7 @@ struct OperatorKernel<Op, source, Result(Args...)> {
     if (C10_LIKELY(!kKernelsRunElsewhere)) {
       return Op::redispatch(kCpuKernel, std::forward<Args>(args)...);
     }
-    const Argument arguments[] = {
-        argument<std::remove_cvref_t<Args>>(args)...};
+    const Argument arguments[] = {argument<std::remove_cvref_t<Args>>(args)...};
     KernelRun run{info(), arguments};
     runKernel(nullptr, run);
     return unpack(run.results, args...);

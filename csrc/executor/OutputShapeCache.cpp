@@ -5,7 +5,8 @@
 
 namespace at::native::openreg {
 
-size_t OutputShapeCache::Hash::operator()(const std::vector<int64_t>& key) const {
+size_t OutputShapeCache::Hash::operator()(
+    const std::vector<int64_t>& key) const {
   size_t hash = 0;
   for (const int64_t word : key) {
     hash = c10::hash_combine(hash, static_cast<size_t>(word));

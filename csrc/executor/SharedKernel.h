@@ -36,8 +36,7 @@ struct SharedKernel<Op, key, kernel> {
             .findSchemaOrThrow(Op::name, Op::overload_name)
             .schema(),
         key);
-    const Argument arguments[] = {
-        argument<std::remove_cvref_t<Args>>(args)...};
+    const Argument arguments[] = {argument<std::remove_cvref_t<Args>>(args)...};
     const c10::OptionalDeviceGuard guard(deviceOfShared(devices, arguments));
     return kernel(std::forward<Args>(args)...);
   }

@@ -115,8 +115,8 @@ void StructuredRun::setOutput(
   }
   if (exactStrides && !strides.empty() && output.strides() != strides) {
     // The kernel works on host memory, and what it wrote is copied.
-    proxies_[place] = at::detail::empty_strided_cpu(
-        sizes, strides, output.scalar_type());
+    proxies_[place] =
+        at::detail::empty_strided_cpu(sizes, strides, output.scalar_type());
   }
 }
 
@@ -171,8 +171,8 @@ bool keepsStrides(TensorIteratorBase& iterator) {
 
 // A number of the host is cast as the CPU's iterator casts it.
 void castNumber(OperandInfo& operand, ScalarType common) {
-  operand.exchange_tensor(c10::MaybeOwned<TensorBase>::owned(
-      operand.tensor().to(common)));
+  operand.exchange_tensor(
+      c10::MaybeOwned<TensorBase>::owned(operand.tensor().to(common)));
   operand.current_dtype = common;
   operand.data = const_cast<void*>(operand.tensor_base().const_data_ptr());
 }
@@ -221,7 +221,7 @@ void StructuredRun::compute(TensorIteratorBase* iterator, Body kernel) {
   }
   const bool makesOutputs = form_ == Form::Functional;
   hasStridesOfCpu_ = !makesOutputs || !iterator || keepsStrides(*iterator);
-  if (call_->bytes > kSmallBytes || !hasStridesOfCpu_) {
+  if (!call_->isSmall() || !hasStridesOfCpu_) {
     return;
   }
   const bool casts = iterator && castsOperands(*iterator, !makesOutputs);
@@ -245,10 +245,9 @@ void StructuredRun::compute(TensorIteratorBase* iterator, Body kernel) {
       outputs_ = made;
     });
   };
-  computed_ =
-      call_->withKernel(outputs_, [&](const KernelNow& launched) {
-        return tryRun(launched, run);
-      });
+  computed_ = call_->withKernel(outputs_, [&](const KernelNow& launched) {
+    return tryRun(launched, run);
+  });
 }
 
 // --- the call -----------------------------------------------------------------------
@@ -300,9 +299,8 @@ void finishCall(
       return;
     }
     op.firstCalls.note();
-    runAndWait(kernel, [&] {
-      runOnCpu(op, queued->arguments, queued->outputs);
-    });
+    runAndWait(
+        kernel, [&] { runOnCpu(op, queued->arguments, queued->outputs); });
     call.noteSupported();
   });
 }

@@ -86,7 +86,8 @@ _scaled_dot_product_fused_attention_overrideable_backward(
     const Tensor& /*philox_seed*/,
     const Tensor& /*philox_offset*/,
     std::optional<double> scale) {
-  auto [grad_query, grad_key, grad_value] = CachedKernel<at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward>::
+  auto [grad_query, grad_key, grad_value] = CachedKernel<
+      at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward>::
       call(
           grad_out,
           query,

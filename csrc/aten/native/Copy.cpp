@@ -1,5 +1,6 @@
 #include "aten/native/Copy.h"
 
+#include "executor/HandKernel.h"
 #include "executor/OperatorKernel.h"
 #include "executor/Layouts.h"
 #include "runtime/OpenRegEvent.h"
@@ -43,8 +44,9 @@ void copyOnDevice(const Tensor& src, const Tensor& dst) {
       "aten::copy_",
       stream,
       {.reads = {&src}, .writes = {&dst}},
-      [to = aliasForLaunch(dst), from = aliasForLaunch(src)]() mutable {
-        callCpuKernel<at::_ops::copy_>(to, from, /*non_blocking=*/false);
+      [](std::span<Tensor> aliases) {
+        callCpuKernel<at::_ops::copy_>(
+            aliases[1], aliases[0], /*non_blocking=*/false);
       });
 }
 
@@ -69,8 +71,8 @@ void copyBetweenDevices(const Tensor& src, const Tensor& dst) {
     accesses.push_back(accessTo(src, false));
     accesses.push_back(accessTo(dst, true));
   };
-  OPENREG_CHECK(c10::openreg::submit(
-      {"peer copy", from, list}, [&](orStream_t handle) {
+  OPENREG_CHECK(
+      c10::openreg::submit({"peer copy", from, list}, [&](orStream_t handle) {
         return orMemcpyPeerAsync(
             dst.mutable_data_ptr(),
             dst.get_device(),

@@ -1,5 +1,6 @@
 #include "aten/native/DataChecks.h"
 
+#include "executor/HandKernel.h"
 #include "executor/OperatorKernel.h"
 
 #include <ATen/ops/_assert_async_ops.h>
@@ -21,8 +22,8 @@ void _assert_async_msg(const Tensor& self, std::string_view assert_msg) {
       "aten::_assert_async",
       streamOf(self),
       {.reads = {&self}},
-      [value = aliasForLaunch(self), message = std::string(assert_msg)] {
-        callCpuKernel<at::_ops::_assert_async_msg>(value, message);
+      [message = std::string(assert_msg)](std::span<Tensor> aliases) {
+        callCpuKernel<at::_ops::_assert_async_msg>(aliases[0], message);
       });
 }
 

@@ -1,5 +1,6 @@
 #include "aten/native/Extra.h"
 
+#include "executor/HandKernel.h"
 #include "executor/OperatorKernel.h"
 
 #include <ATen/ops/abs.h>
@@ -31,9 +32,8 @@ void abs_kernel(TensorIteratorBase& iter) {
       "aten::abs",
       streamOf(output),
       {.reads = {&iter.tensor(1)}, .writes = {&output}},
-      [to = aliasForLaunch(output),
-       from = aliasForLaunch(iter.tensor(1))]() mutable {
-        callCpuKernel<at::_ops::abs_out>(from, to);
+      [](std::span<Tensor> aliases) {
+        callCpuKernel<at::_ops::abs_out>(aliases[0], aliases[1]);
       });
 }
 // docs:end abs-kernel
@@ -88,10 +88,9 @@ Tensor openreg_scale(const Tensor& self, double factor) {
       "aten::openreg_scale",
       streamOf(self),
       {.reads = {&self}, .writes = {&output}},
-      [to = aliasForLaunch(output),
-       from = aliasForLaunch(self),
-       factor]() mutable {
-        callCpuKernel<at::_ops::mul_Scalar_out>(from, Scalar(factor), to);
+      [factor](std::span<Tensor> aliases) {
+        callCpuKernel<at::_ops::mul_Scalar_out>(
+            aliases[0], Scalar(factor), aliases[1]);
       });
   return output;
 }

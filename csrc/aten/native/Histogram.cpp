@@ -1,5 +1,6 @@
 #include "aten/native/Histogram.h"
 
+#include "executor/HandKernel.h"
 #include "executor/OperatorKernel.h"
 
 #include <ATen/Dispatch.h>
@@ -80,10 +81,10 @@ Tensor histc(
       "aten::histc",
       streamOf(self),
       {.reads = {&self}, .writes = {&output}},
-      [into, to = aliasForLaunch(output), from = aliasForLaunch(self)] {
-        const Tensor values = from.contiguous();
+      [into](std::span<Tensor> aliases) {
+        const Tensor values = aliases[0].contiguous();
         AT_DISPATCH_INTEGRAL_TYPES(values.scalar_type(), "histc", [&] {
-          auto* found = to.mutable_data_ptr<scalar_t>();
+          auto* found = aliases[1].mutable_data_ptr<scalar_t>();
           const auto* first = values.const_data_ptr<scalar_t>();
           for (const scalar_t value : std::span(first, values.numel())) {
             if (into.has(value)) {
@@ -105,7 +106,11 @@ Tensor& histc_out(
     return WaitingKernel<at::_ops::histc_out>::call(self, bins, min, max, out);
   }
   const Argument arguments[] = {
-      argument(self), argument(bins), argument(min), argument(max), argument(out)};
+      argument(self),
+      argument(bins),
+      argument(min),
+      argument(max),
+      argument(out)};
   WaitingKernel<at::_ops::histc_out>::info().devices.check(arguments);
   const Tensor found = openreg::histc(self, bins, min, max);
   at::native::resize_output(out, found.sizes());

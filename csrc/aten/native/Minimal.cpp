@@ -1,6 +1,7 @@
 #include "aten/native/Minimal.h"
 
 #include "aten/native/Copy.h"
+#include "executor/HandKernel.h"
 #include "executor/OperatorKernel.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegGuard.h"
@@ -246,8 +247,8 @@ Tensor& fill_Scalar(Tensor& self, const Scalar& value) {
       "aten::fill_",
       streamOf(self),
       {.writes = {&self}},
-      [to = aliasForLaunch(self), value]() mutable {
-        callCpuKernel<at::_ops::fill__Scalar>(to, value);
+      [value](std::span<Tensor> aliases) {
+        callCpuKernel<at::_ops::fill__Scalar>(aliases[0], value);
       });
   return self;
 }
@@ -266,8 +267,7 @@ Tensor& zero_(Tensor& self) {
   };
   OPENREG_CHECK(c10::openreg::submit(
       {"aten::zero_", stream, list}, [&](orStream_t handle) {
-        return orMemsetAsync(
-            self.mutable_data_ptr(), 0, self.nbytes(), handle);
+        return orMemsetAsync(self.mutable_data_ptr(), 0, self.nbytes(), handle);
       }));
   return self;
 }
@@ -282,7 +282,7 @@ Scalar _local_scalar_dense(const Tensor& self) {
   };
   Scalar value;
   runHere(
-      {"aten::_local_scalar_dense", stream, self.nbytes(), list}, [&] {
+      {"aten::_local_scalar_dense", stream, /*isSmall=*/true, 0, list}, [&] {
         value = at::_ops::_local_scalar_dense::redispatch(kCpuKernel, alias);
       });
   return value;

@@ -58,11 +58,10 @@ orError_t orMemsetAsync(
       return orSuccess;
     }
     const orError_t status = checkDeviceRange("pointer", pointer, count);
-    return status == orSuccess
-        ? submitCallable(
-              *found,
-              setWork(count, count <= kSmallTransfer),
-              RunSet{pointer, value, count})
-        : status;
+    return status == orSuccess ? submitCallable(
+                                     *found,
+                                     setWork(count, count <= kSmallTransfer),
+                                     RunSet{pointer, value, count})
+                               : status;
   });
 }
