@@ -2,35 +2,7 @@
 
 #include "os.h"
 
-#include <algorithm>
-
 namespace openreg {
-namespace {
-
-// Spinning longer hurts everyone on a machine with few processors: with launcher
-// and worker on one of them, 100 pauses cost 6 ns a launch more than 25, and a
-// round trip 7.8 us instead of 4.1.
-constexpr int kPauses = 25;
-constexpr int kYields = 20;
-
-template <class Condition>
-bool spinUntil(Condition condition) {
-  for (int i = 0; i < kPauses; ++i) {
-    if (condition()) {
-      return true;
-    }
-    os::pause();
-  }
-  for (int i = 0; i < kYields; ++i) {
-    if (condition()) {
-      return true;
-    }
-    os::yield();
-  }
-  return condition();
-}
-
-} // namespace
 
 bool Ring::tryClaim(uint64_t* ticket) {
   uint64_t next = tail_.load(std::memory_order_relaxed);
@@ -72,7 +44,7 @@ uint64_t Ring::awaitTask() {
       head = head_.load(std::memory_order_acquire);
       return taskReady(head);
     };
-    if (spinUntil(ready)) {
+    if (os::spinUntil(ready)) {
       return head;
     }
     workerParked_.store(1, std::memory_order_relaxed);
@@ -113,7 +85,7 @@ bool Ring::waitUntil(uint64_t finished, std::chrono::nanoseconds timeout) {
   const uint64_t deadline = timeout.count() > 0
       ? os::now() + static_cast<uint64_t>(timeout.count())
       : UINT64_MAX;
-  while (!spinUntil(done)) {
+  while (!os::spinUntil(done)) {
     // The word is read first: whoever resets wakeAt_ afterwards changes it.
     const uint32_t word = waiterWord_.load(std::memory_order_acquire);
     uint64_t awaited = wakeAt_.load(std::memory_order_relaxed);

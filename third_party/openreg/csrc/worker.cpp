@@ -143,6 +143,10 @@ bool failRunningTask(orError_t error, std::string message) {
   return true;
 }
 
+void failRunningTaskAt(uintptr_t address) {
+  noteFault(*runningTask, address);
+}
+
 // --- inline -------------------------------------------------------------------
 
 bool Stream::tryRunInline(const Work& work, uint64_t* finished) {
