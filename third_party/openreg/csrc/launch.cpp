@@ -11,7 +11,10 @@ using namespace openreg;
 
 namespace {
 
-orError_t launchOn(orStream_t stream, Runtime& runtime, const Work& work) {
+inline orError_t launchOn(
+    orStream_t stream,
+    Runtime& runtime,
+    const Work& work) {
   Stream* found = runtime.streams.find(stream);
   return found ? submit(*found, work) : failOnStream(stream);
 }

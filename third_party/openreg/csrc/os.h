@@ -120,6 +120,14 @@ bool startThread(const char* name, void (*entry)(void*), void* argument);
 
 uint64_t threadId();
 
+/// Keeps the address of a thread-local variable. In a shared library it takes a
+/// call to find it, which the compiler makes at every use otherwise.
+template <class T>
+T* keep(T* variable) {
+  asm("" : "+r"(variable));
+  return variable;
+}
+
 /// Number of processors this process may use.
 unsigned processorCount();
 

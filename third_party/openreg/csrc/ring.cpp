@@ -1,39 +1,11 @@
 #include "ring.h"
 
-#include "os.h"
-
 namespace openreg {
 
-bool Ring::tryClaim(uint64_t* ticket) {
-  uint64_t next = tail_.load(std::memory_order_relaxed);
-  do {
-    if (next >= headSeen_.load(std::memory_order_acquire) + kCapacity) {
-      const uint64_t head = head_.load(std::memory_order_acquire);
-      headSeen_.store(head, std::memory_order_release);
-      if (next >= head + kCapacity) {
-        return false;
-      }
-    }
-  } while (!tail_.compare_exchange_weak(
-      next, next + 1, std::memory_order_acq_rel, std::memory_order_relaxed));
-  *ticket = next;
-  return true;
-}
-
-bool Ring::tryClaimIdle(uint64_t* ticket) {
-  uint64_t next = tail_.load(std::memory_order_relaxed);
-  *ticket = next;
-  return head_.load(std::memory_order_acquire) == next &&
-      tail_.compare_exchange_strong(
-          next, next + 1, std::memory_order_acq_rel, std::memory_order_relaxed);
-}
-
-void Ring::publish(uint64_t ticket) {
-  slot(ticket).published.store(ticket + 1, std::memory_order_release);
-  os::lightFence();
-  if (workerParked_.load(std::memory_order_relaxed)) {
-    wakeWorker();
-  }
+bool Ring::hasRoomFor(uint64_t ticket) {
+  const uint64_t head = head_.load(std::memory_order_acquire);
+  headSeen_.store(head, std::memory_order_release);
+  return ticket < head + kCapacity;
 }
 
 uint64_t Ring::awaitTask() {
@@ -53,19 +25,6 @@ uint64_t Ring::awaitTask() {
       os::parkWhile(workerParked_, 1);
     }
     workerParked_.store(0, std::memory_order_relaxed);
-  }
-}
-
-void Ring::finish(uint64_t ticket) {
-  const uint64_t head = ticket + 1;
-  head_.store(head, std::memory_order_release);
-  os::lightFence();
-  if (head >= wakeAt_.load(std::memory_order_relaxed)) {
-    wakeWaiters();
-  }
-  // After an inline task the worker may have to go on with what came meanwhile.
-  if (workerParked_.load(std::memory_order_relaxed) && taskReady(head)) {
-    wakeWorker();
   }
 }
 
