@@ -1,5 +1,5 @@
 // Copies between host and device memory, in every direction.
-#include "openreg/memory.h"
+#include "openreg/transfer.h"
 
 #include "os.h"
 #include "transfer.h"
@@ -37,11 +37,27 @@ struct RunCopy {
   Copy copy;
 
   void operator()() const {
-    char* dst = reach(copy.dst, copy.span(copy.dpitch));
-    const char* src = reach(copy.src, copy.span(copy.spitch));
-    for (size_t row = 0; dst && src && row < copy.height; ++row) {
-      std::memmove(
-          dst + row * copy.dpitch, src + row * copy.spitch, copy.width);
+    const size_t dspan = copy.span(copy.dpitch);
+    const size_t sspan = copy.span(copy.spitch);
+    char* const dst = reach(copy.dst, dspan);
+    const char* const src = reach(copy.src, sspan);
+    if (!dst || !src) {
+      return;
+    }
+    const auto copyRows = [this, dst, src](size_t begin, size_t end) {
+      for (size_t row = begin; row < end; ++row) {
+        std::memmove(
+            dst + row * copy.dpitch, src + row * copy.spitch, copy.width);
+      }
+    };
+    if (dst < src + sspan && src < dst + dspan) {
+      copyRows(0, copy.height); // they overlap, so the order matters
+    } else if (copy.height == 1) {
+      inParts(copy.width, 1, [dst, src](size_t begin, size_t end) {
+        std::memcpy(dst + begin, src + begin, end - begin);
+      });
+    } else {
+      inParts(copy.height, copy.width, copyRows);
     }
   }
 };

@@ -73,17 +73,32 @@ const Text& textOf(orError_t code) {
   return text == std::end(kTexts) ? kUnrecognized : *text;
 }
 
-thread_local orError_t lastError = orSuccess;
-thread_local char lastDetail[512] = "";
+struct LastError {
+  orError_t code = orSuccess;
+  const char* unwritten = nullptr; // what `detail` is to be made of, or nullptr
+  unsigned long long stream = 0;
+  char detail[512] = "";
+};
+
+thread_local LastError lastError;
 
 } // namespace
 
 orError_t fail(orError_t code, const char* format, ...) {
+  LastError& error = lastError;
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(lastDetail, sizeof(lastDetail), format, arguments);
+  std::vsnprintf(error.detail, sizeof(error.detail), format, arguments);
   va_end(arguments);
-  return lastError = code;
+  error.unwritten = nullptr;
+  return error.code = code;
+}
+
+orError_t notReady(const char* format, unsigned long long stream) {
+  LastError& error = lastError;
+  error.unwritten = format;
+  error.stream = stream;
+  return error.code = orErrorNotReady;
 }
 
 orError_t failWith(orError_t code, const std::string& detail) {
@@ -97,17 +112,22 @@ bool isErrorCode(orError_t code) {
 } // namespace openreg
 
 orError_t orGetLastError(void) {
-  using namespace openreg;
-  lastDetail[0] = '\0';
-  return std::exchange(lastError, orSuccess);
+  openreg::LastError& error = openreg::lastError;
+  error.detail[0] = '\0';
+  error.unwritten = nullptr;
+  return std::exchange(error.code, orSuccess);
 }
 
 orError_t orPeekAtLastError(void) {
-  return openreg::lastError;
+  return openreg::lastError.code;
 }
 
 const char* orGetLastErrorDetail(void) {
-  return openreg::lastDetail;
+  openreg::LastError& error = openreg::lastError;
+  if (const char* const format = std::exchange(error.unwritten, nullptr)) {
+    std::snprintf(error.detail, sizeof(error.detail), format, error.stream);
+  }
+  return error.detail;
 }
 
 const char* orGetErrorName(orError_t error) {

@@ -16,8 +16,7 @@ orError_t Event::Record::query() const {
   if (!foreign()) {
     return !stream || stream->reached(finished)
         ? orSuccess
-        : fail(
-              orErrorNotReady,
+        : notReady(
               "the work before the event has not finished in stream %llu",
               stream->id());
   }

@@ -22,7 +22,7 @@ struct CallerCallable {
   }
 };
 
-orError_t launchOn(
+inline orError_t launchOn(
     orStream_t stream,
     Runtime& runtime,
     const Work& work,

@@ -327,16 +327,17 @@ bool runGuarded(
   Guard guard;
   guard.survives = survives;
   guard.context = context;
-  Guard* const outer = activeGuard;
+  Guard** const active = keep(&activeGuard);
+  Guard* const outer = *active;
   if (sigsetjmp(guard.resume, 0) != 0) {
-    activeGuard = outer;
+    *active = outer;
     unblockFaults();
     *fault = guard.address;
     return false;
   }
-  activeGuard = &guard;
+  *active = &guard;
   body(context);
-  activeGuard = outer;
+  *active = outer;
   return true;
 }
 

@@ -56,6 +56,28 @@ inline void pause() {
 
 void yield();
 
+/// Waits a few microseconds for a condition; returns whether it came true.
+///
+/// Spinning longer hurts everyone on a machine with few processors: with launcher
+/// and worker on one of them, 100 pauses cost 6 ns a launch more than 25, and a
+/// round trip 7.8 us instead of 4.1.
+template <class Condition>
+bool spinUntil(Condition condition) {
+  for (int pauses = 0; pauses < 25; ++pauses) {
+    if (condition()) {
+      return true;
+    }
+    pause();
+  }
+  for (int yields = 0; yields < 20; ++yields) {
+    if (condition()) {
+      return true;
+    }
+    yield();
+  }
+  return condition();
+}
+
 /// Sleeps until woken, if `word` still holds `expected`; may return early.
 /// `timeout` of 0 sleeps for as long as it takes.
 void parkWhile(
@@ -97,6 +119,14 @@ bool startThread(const char* name, void (*entry)(void*), void* argument);
 [[noreturn]] void sleepForever();
 
 uint64_t threadId();
+
+/// Keeps the address of a thread-local variable. In a shared library it takes a
+/// call to find it, which the compiler makes at every use otherwise.
+template <class T>
+T* keep(T* variable) {
+  asm("" : "+r"(variable));
+  return variable;
+}
 
 /// Number of processors this process may use.
 unsigned processorCount();

@@ -1,67 +1,11 @@
 #include "ring.h"
 
-#include "os.h"
-
-#include <algorithm>
-
 namespace openreg {
-namespace {
 
-// Spinning longer hurts everyone on a machine with few processors: with launcher
-// and worker on one of them, 100 pauses cost 6 ns a launch more than 25, and a
-// round trip 7.8 us instead of 4.1.
-constexpr int kPauses = 25;
-constexpr int kYields = 20;
-
-template <class Condition>
-bool spinUntil(Condition condition) {
-  for (int i = 0; i < kPauses; ++i) {
-    if (condition()) {
-      return true;
-    }
-    os::pause();
-  }
-  for (int i = 0; i < kYields; ++i) {
-    if (condition()) {
-      return true;
-    }
-    os::yield();
-  }
-  return condition();
-}
-
-} // namespace
-
-bool Ring::tryClaim(uint64_t* ticket) {
-  uint64_t next = tail_.load(std::memory_order_relaxed);
-  do {
-    if (next >= headSeen_.load(std::memory_order_acquire) + kCapacity) {
-      const uint64_t head = head_.load(std::memory_order_acquire);
-      headSeen_.store(head, std::memory_order_release);
-      if (next >= head + kCapacity) {
-        return false;
-      }
-    }
-  } while (!tail_.compare_exchange_weak(
-      next, next + 1, std::memory_order_acq_rel, std::memory_order_relaxed));
-  *ticket = next;
-  return true;
-}
-
-bool Ring::tryClaimIdle(uint64_t* ticket) {
-  uint64_t next = tail_.load(std::memory_order_relaxed);
-  *ticket = next;
-  return head_.load(std::memory_order_acquire) == next &&
-      tail_.compare_exchange_strong(
-          next, next + 1, std::memory_order_acq_rel, std::memory_order_relaxed);
-}
-
-void Ring::publish(uint64_t ticket) {
-  slot(ticket).published.store(ticket + 1, std::memory_order_release);
-  os::lightFence();
-  if (workerParked_.load(std::memory_order_relaxed)) {
-    wakeWorker();
-  }
+bool Ring::hasRoomFor(uint64_t ticket) {
+  const uint64_t head = head_.load(std::memory_order_acquire);
+  headSeen_.store(head, std::memory_order_release);
+  return ticket < head + kCapacity;
 }
 
 uint64_t Ring::awaitTask() {
@@ -72,7 +16,7 @@ uint64_t Ring::awaitTask() {
       head = head_.load(std::memory_order_acquire);
       return taskReady(head);
     };
-    if (spinUntil(ready)) {
+    if (os::spinUntil(ready)) {
       return head;
     }
     workerParked_.store(1, std::memory_order_relaxed);
@@ -81,19 +25,6 @@ uint64_t Ring::awaitTask() {
       os::parkWhile(workerParked_, 1);
     }
     workerParked_.store(0, std::memory_order_relaxed);
-  }
-}
-
-void Ring::finish(uint64_t ticket) {
-  const uint64_t head = ticket + 1;
-  head_.store(head, std::memory_order_release);
-  os::lightFence();
-  if (head >= wakeAt_.load(std::memory_order_relaxed)) {
-    wakeWaiters();
-  }
-  // After an inline task the worker may have to go on with what came meanwhile.
-  if (workerParked_.load(std::memory_order_relaxed) && taskReady(head)) {
-    wakeWorker();
   }
 }
 
@@ -113,7 +44,7 @@ bool Ring::waitUntil(uint64_t finished, std::chrono::nanoseconds timeout) {
   const uint64_t deadline = timeout.count() > 0
       ? os::now() + static_cast<uint64_t>(timeout.count())
       : UINT64_MAX;
-  while (!spinUntil(done)) {
+  while (!os::spinUntil(done)) {
     // The word is read first: whoever resets wakeAt_ afterwards changes it.
     const uint32_t word = waiterWord_.load(std::memory_order_acquire);
     uint64_t awaited = wakeAt_.load(std::memory_order_relaxed);

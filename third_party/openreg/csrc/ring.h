@@ -12,6 +12,7 @@
 
 #include "openreg/activity.h"
 #include "openreg/launch.h"
+#include "os.h"
 
 #include <atomic>
 #include <chrono>
@@ -31,12 +32,13 @@ struct TaskInfo {
   orMemcpyKind copyKind = orMemcpyDefault;
 };
 
-/// What only tracing and the adversarial schedule need to know of a task.
+/// What only tracing and the adversarial schedule need to know of a task; not
+/// initialised, because most tasks have none.
 struct TaskTrace {
-  uint64_t correlation = 0;
-  uint64_t externalCorrelation = 0;
-  uint64_t order = 0; // how many tasks the process had submitted before
-  size_t bytes = 0;
+  uint64_t correlation;
+  uint64_t externalCorrelation;
+  uint64_t order; // how many tasks the process had submitted before
+  size_t bytes;
 };
 
 // docs:begin slot
@@ -79,11 +81,31 @@ class Ring {
 
   /// Takes the next ticket, for a task to be published. Fails if the ring is
   /// full.
-  bool tryClaim(uint64_t* ticket);
+  bool tryClaim(uint64_t* ticket) {
+    uint64_t next = tail_.load(std::memory_order_relaxed);
+    do {
+      if (next >= headSeen_.load(std::memory_order_acquire) + kCapacity &&
+          !hasRoomFor(next)) {
+        return false;
+      }
+    } while (!tail_.compare_exchange_weak(
+        next, next + 1, std::memory_order_acq_rel, std::memory_order_relaxed));
+    *ticket = next;
+    return true;
+  }
 
   /// Takes the next ticket, for a task that the caller runs at once. Fails unless
   /// everything before has run.
-  bool tryClaimIdle(uint64_t* ticket);
+  bool tryClaimIdle(uint64_t* ticket) {
+    uint64_t next = tail_.load(std::memory_order_relaxed);
+    *ticket = next;
+    return head_.load(std::memory_order_acquire) == next &&
+        tail_.compare_exchange_strong(
+            next,
+            next + 1,
+            std::memory_order_acq_rel,
+            std::memory_order_relaxed);
+  }
 
   /// The place of a claimed or published task.
   Slot& slot(uint64_t ticket) const {
@@ -91,13 +113,31 @@ class Ring {
   }
 
   /// Hands a claimed and filled slot to the worker.
-  void publish(uint64_t ticket);
+  void publish(uint64_t ticket) {
+    slot(ticket).published.store(ticket + 1, std::memory_order_release);
+    os::lightFence();
+    if (workerParked_.load(std::memory_order_relaxed)) {
+      wakeWorker();
+    }
+  }
 
   /// The worker's next task: returns when it is published.
   uint64_t awaitTask();
 
   /// Says that the task has run, whoever ran it.
-  void finish(uint64_t ticket);
+  void finish(uint64_t ticket) {
+    const uint64_t head = ticket + 1;
+    head_.store(head, std::memory_order_release);
+    os::lightFence();
+    if (head >= wakeAt_.load(std::memory_order_relaxed)) {
+      wakeWaiters();
+    }
+    // After an inline task the worker may have to go on with what came meanwhile.
+    if (workerParked_.load(std::memory_order_relaxed) &&
+        tail_.load(std::memory_order_relaxed) != head && taskReady(head)) {
+      wakeWorker();
+    }
+  }
 
   /// Waits until `finished` tasks have run. Returns false after `timeout`,
   /// unless that is 0.
@@ -107,6 +147,7 @@ class Ring {
   bool taskReady(uint64_t head) const {
     return slot(head).published.load(std::memory_order_acquire) == head + 1;
   }
+  bool hasRoomFor(uint64_t ticket);
   void wakeWorker();
   void wakeWaiters();
 

@@ -4,6 +4,7 @@
 #include "device.h"
 #include "os.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <string>
@@ -13,11 +14,16 @@ namespace {
 
 thread_local int currentDeviceIndex = 0;
 
+// More threads hardly make a copy faster: the memory is busy.
+constexpr int kTransferThreads = 4;
+
 } // namespace
 
 Runtime::Runtime(Config settings)
     : config(std::move(settings)),
       addresses(config.devices),
+      transferThreads(
+          std::min(static_cast<int>(os::processorCount()), kTransferThreads)),
       adversary(
           config.schedule == Schedule::Adversarial
               ? std::make_unique<Adversary>(config.seed)

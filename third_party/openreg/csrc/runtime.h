@@ -11,6 +11,7 @@
 #include "ipc.h"
 #include "memory.h"
 #include "stream.h"
+#include "transfer_threads.h"
 
 #include <atomic>
 #include <memory>
@@ -31,6 +32,7 @@ struct Runtime {
   std::vector<std::unique_ptr<Device>> devices;
   AddressSpace addresses;
   HostMemory hostMemory;
+  TransferThreads transferThreads;
   ipc::Table shared;
   HandleTable<Stream, orStream_t, 1, 1 << 16> streams;
   HandleTable<Event, orEvent_t, 2, 1 << 20> events;

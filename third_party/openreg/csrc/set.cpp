@@ -1,5 +1,5 @@
 // Setting bytes of device memory.
-#include "openreg/memory.h"
+#include "openreg/transfer.h"
 
 #include "transfer.h"
 
@@ -15,8 +15,10 @@ struct RunSet {
   size_t bytes;
 
   void operator()() const {
-    if (char* to = reach(pointer, bytes)) {
-      std::memset(to, value, bytes);
+    if (char* const to = reach(pointer, bytes)) {
+      inParts(bytes, 1, [this, to](size_t begin, size_t end) {
+        std::memset(to + begin, value, end - begin);
+      });
     }
   }
 };

@@ -236,7 +236,7 @@ orError_t orStreamQuery(orStream_t stream) {
     }
     return found.reached(finished)
         ? found.device().checkAfterWait()
-        : fail(orErrorNotReady, "stream %llu has unfinished work", found.id());
+        : notReady("stream %llu has unfinished work", found.id());
   });
 }
 

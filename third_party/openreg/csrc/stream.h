@@ -145,4 +145,7 @@ orError_t checkMayBlock();
 /// Marks the running task as failed. Returns false if the thread runs none.
 bool failRunningTask(orError_t error, std::string message);
 
+/// The same for an illegal address that a helper of the running task touched.
+void failRunningTaskAt(uintptr_t address);
+
 } // namespace openreg

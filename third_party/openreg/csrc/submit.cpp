@@ -24,34 +24,41 @@ void noteOrder(
 //
 // No cycle can come of it when two threads submit at once: each looks at the
 // other stream before it takes its own ticket.
-orError_t orderWithDefaultStream(Stream& stream) {
-  Device& device = stream.device();
-  Stream& defaultStream = device.defaultStream();
+orError_t orderAfterDefault(Stream& stream, Stream& defaultStream) {
+  const uint64_t before = defaultStream.submitted();
+  if (before <= stream.orderedAfterDefault.load(std::memory_order_acquire)) {
+    return orSuccess;
+  }
+  const orError_t status = submitWait(stream, defaultStream, before);
+  noteOrder(stream.orderedAfterDefault, before, status);
+  return status;
+}
+
+orError_t orderDefaultAfterOthers(Stream& defaultStream, const Device& device) {
   orError_t status = orSuccess;
-  if (&stream != &defaultStream) {
-    const uint64_t before = defaultStream.submitted();
-    if (before > stream.orderedAfterDefault.load(std::memory_order_acquire)) {
-      status = submitWait(stream, defaultStream, before);
-      noteOrder(stream.orderedAfterDefault, before, status);
-    }
-    return status;
-  }
-  // One is the default stream itself.
-  if (device.blockingStreams.load(std::memory_order_relaxed) == 1) {
-    return status;
-  }
   runtime().streams.forEach([&](Stream& other) {
-    if (status != orSuccess || &other == &stream ||
+    if (status != orSuccess || &other == &defaultStream ||
         other.deviceOrNull() != &device || !other.blocking()) {
       return;
     }
     const uint64_t before = other.submitted();
     if (before > other.orderedBeforeDefault.load(std::memory_order_acquire)) {
-      status = submitWait(stream, other, before);
+      status = submitWait(defaultStream, other, before);
       noteOrder(other.orderedBeforeDefault, before, status);
     }
   });
   return status;
+}
+
+inline orError_t orderWithDefaultStream(Stream& stream) {
+  Device& device = stream.device();
+  if (&stream != &device.defaultStream()) {
+    return orderAfterDefault(stream, device.defaultStream());
+  }
+  // One is the default stream itself.
+  return device.blockingStreams.load(std::memory_order_relaxed) == 1
+      ? orSuccess
+      : orderDefaultAfterOthers(stream, device);
 }
 // docs:end default-stream-order
 
@@ -64,12 +71,18 @@ bool mayRunInline(const Work& work) {
       !(config.kernelsElsewhere && work.info.kind == TaskKind::Kernel);
 }
 
+orError_t checkNotExiting(const Work& work) {
+  return process::exiting.load(std::memory_order_relaxed)
+      ? fail(
+            orErrorRuntimeUnloading,
+            "'%s' was launched while the process is exiting",
+            work.info.name)
+      : orSuccess;
+}
+
 orError_t runOrEnqueue(Stream& stream, const Work& work, uint64_t* finished) {
-  if (process::exiting.load(std::memory_order_relaxed)) {
-    return fail(
-        orErrorRuntimeUnloading,
-        "'%s' was launched while the process is exiting",
-        work.info.name);
+  if (const orError_t status = checkNotExiting(work); status != orSuccess) {
+    return status;
   }
   if (work.where == Where::Here) {
     return stream.runHere(work, finished);
@@ -78,10 +91,8 @@ orError_t runOrEnqueue(Stream& stream, const Work& work, uint64_t* finished) {
     return orSuccess;
   }
   if (work.where == Where::Try) {
-    return fail(
-        orErrorNotReady,
-        "stream %llu is busy, or the schedule queues all work",
-        stream.id());
+    return notReady(
+        "stream %llu is busy, or the schedule queues all work", stream.id());
   }
   return stream.enqueue(work, finished);
 }
@@ -91,15 +102,18 @@ orError_t runOrEnqueue(Stream& stream, const Work& work, uint64_t* finished) {
 
 orError_t submit(Stream& stream, const Work& work, uint64_t* finished) {
   Device& device = stream.device();
-  orError_t status = device.check();
-  if (status == orSuccess && stream.blocking()) {
-    status = orderWithDefaultStream(stream);
+  if (const orError_t status = device.check(); status != orSuccess) {
+    return status;
+  }
+  if (stream.blocking()) {
+    const orError_t status = orderWithDefaultStream(stream);
+    if (status != orSuccess) {
+      return status;
+    }
   }
   uint64_t point = 0;
-  if (status == orSuccess) {
-    status = runOrEnqueue(stream, work, &point);
-  }
-  if (status != orSuccess) {
+  if (const orError_t status = runOrEnqueue(stream, work, &point);
+      status != orSuccess) {
     return status;
   }
   if (finished) {
@@ -107,7 +121,7 @@ orError_t submit(Stream& stream, const Work& work, uint64_t* finished) {
   }
   // A task that launches cannot wait: the work may come after itself.
   if (runtime().config.launchBlocking && !runningStream()) {
-    status = stream.wait(point);
+    const orError_t status = stream.wait(point);
     return status == orSuccess ? device.checkAfterWait() : status;
   }
   return orSuccess;
@@ -117,13 +131,13 @@ namespace {
 
 template <class Wait>
 orError_t enqueueWait(Stream& stream, Wait wait) {
+  const Work work{
+      .info = {"wait for an event", TaskKind::Wait},
+      .type = &detail::kCallableType<Wait>,
+      .callable = &wait};
   uint64_t point = 0;
-  return runOrEnqueue(
-      stream,
-      {.info = {"wait for an event", TaskKind::Wait},
-       .type = &detail::kCallableType<Wait>,
-       .callable = &wait},
-      &point);
+  const orError_t status = checkNotExiting(work);
+  return status == orSuccess ? stream.enqueue(work, &point) : status;
 }
 
 } // namespace

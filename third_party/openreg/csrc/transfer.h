@@ -6,6 +6,7 @@
 #include "device.h"
 #include "runtime.h"
 #include "submit.h"
+#include "transfer_threads.h"
 
 #include <atomic>
 #include <memory>
@@ -26,6 +27,26 @@ orError_t checkDeviceRange(
 /// Where a running task finds `bytes` at `pointer`. Device memory may have gone
 /// since the call was checked: then the task fails and the result is nullptr.
 char* reach(const void* pointer, size_t bytes);
+
+/// Calls `part(begin, end)` until [0, units) is done: at once, or in parts that
+/// several threads share. In a running task only, which an illegal address fails.
+template <class Part>
+void inParts(size_t units, size_t bytesPerUnit, const Part& part) {
+  uintptr_t fault = TransferThreads::kNoFault;
+  if (!runtime().transferThreads.tryRun(
+          units,
+          bytesPerUnit,
+          [](const void* context, size_t begin, size_t end) {
+            (*static_cast<const Part*>(context))(begin, end);
+          },
+          &part,
+          &fault)) {
+    part(0, units);
+  }
+  if (fault != TransferThreads::kNoFault) {
+    failRunningTaskAt(fault);
+  }
+}
 
 /// Work that its launcher can still call off while it has not begun.
 template <class Callable>

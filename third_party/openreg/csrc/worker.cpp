@@ -9,10 +9,16 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <utility>
 
 namespace openreg {
 namespace {
+
+struct Failure {
+  orError_t error;
+  std::string message;
+};
 
 /// The task that a thread is running.
 struct RunningTask {
@@ -20,8 +26,7 @@ struct RunningTask {
   const TaskInfo* info = nullptr; // nullptr: between two tasks
   const TaskTrace* trace = nullptr; // nullptr: it is not recorded
   uint64_t start = 0;
-  orError_t error = orSuccess;
-  std::string message;
+  std::unique_ptr<Failure> failure; // nullptr: it has not failed
 };
 
 thread_local RunningTask* runningTask = nullptr;
@@ -61,58 +66,68 @@ bool outlivesFailure(TaskKind kind) {
   return kind == TaskKind::Wait || kind == TaskKind::Timestamp;
 }
 
-void begin(RunningTask& task, const TaskInfo& info, const TaskTrace& trace) {
-  task.info = &info;
-  task.trace = nullptr;
-  if (info.traced && trace.correlation != 0 &&
-      activity::enabled(activityKind(info.kind))) [[unlikely]] {
+void beginTrace(RunningTask& task, const TaskTrace& trace) {
+  if (trace.correlation != 0 &&
+      activity::enabled(activityKind(task.info->kind))) {
     task.trace = &trace;
     task.start = os::now();
   }
+}
+
+void fail(RunningTask& task, orError_t error, std::string message) {
+  task.failure.reset(new Failure{error, std::move(message)});
 }
 
 void call(const orCallableType& type, void* callable, RunningTask& task) {
   try {
     type.run(callable);
   } catch (const std::exception& error) {
-    task.error = orErrorLaunchFailure;
-    task.message = error.what();
+    fail(task, orErrorLaunchFailure, error.what());
   } catch (...) {
-    task.error = orErrorLaunchFailure;
-    task.message = "it threw something that is no std::exception";
+    fail(
+        task,
+        orErrorLaunchFailure,
+        "it threw something that is no std::exception");
   }
 }
 
 void noteFault(RunningTask& task, uintptr_t address) {
   char text[64];
   std::snprintf(text, sizeof(text), "it touched address %#zx", size_t{address});
-  task.error = orErrorIllegalAddress;
-  task.message = text;
+  fail(task, orErrorIllegalAddress, text);
+}
+
+void breakDevice(const RunningTask& task) {
+  Device& device = task.stream.device();
+  device.breakWith(
+      task.failure->error,
+      std::string("'") + task.info->name + "' failed in stream " +
+          std::to_string(task.stream.id()) + " of device " +
+          std::to_string(device.index()) + ": " + task.failure->message);
+}
+
+void endTrace(const RunningTask& task) {
+  activity::record({
+      .kind = activityKind(task.info->kind),
+      .name = task.info->name,
+      .device = task.stream.device().index(),
+      .stream = task.stream.id(),
+      .start = task.start,
+      .end = os::now(),
+      .correlation = task.trace->correlation,
+      .externalCorrelation = task.trace->externalCorrelation,
+      .bytes = task.trace->bytes,
+      .copyKind = task.info->copyKind,
+  });
 }
 
 void settle(RunningTask& task) {
-  Device& device = task.stream.device();
-  if (task.error != orSuccess) [[unlikely]] {
-    device.breakWith(
-        task.error,
-        std::string("'") + task.info->name + "' failed in stream " +
-            std::to_string(task.stream.id()) + " of device " +
-            std::to_string(device.index()) + ": " + task.message);
-    task.error = orSuccess;
+  if (task.failure) [[unlikely]] {
+    breakDevice(task);
+    task.failure.reset();
   }
   if (task.trace) [[unlikely]] {
-    activity::record({
-        .kind = activityKind(task.info->kind),
-        .name = task.info->name,
-        .device = device.index(),
-        .stream = task.stream.id(),
-        .start = task.start,
-        .end = os::now(),
-        .correlation = task.trace->correlation,
-        .externalCorrelation = task.trace->externalCorrelation,
-        .bytes = task.trace->bytes,
-        .copyKind = task.info->copyKind,
-    });
+    endTrace(task);
   }
 }
 
@@ -136,11 +151,14 @@ bool failRunningTask(orError_t error, std::string message) {
   if (!runningTask || !runningTask->info) {
     return false;
   }
-  if (runningTask->error == orSuccess) {
-    runningTask->error = error;
-    runningTask->message = std::move(message);
+  if (!runningTask->failure) {
+    fail(*runningTask, error, std::move(message));
   }
   return true;
+}
+
+void failRunningTaskAt(uintptr_t address) {
+  noteFault(*runningTask, address);
 }
 
 // --- inline -------------------------------------------------------------------
@@ -150,16 +168,15 @@ bool Stream::tryRunInline(const Work& work, uint64_t* finished) {
   if (!ring_.tryClaimIdle(&ticket)) {
     return false;
   }
-  TaskInfo info = work.info;
+  RunningTask task{*this, &work.info};
   TaskTrace trace;
-  info.traced = activity::anyEnabled();
-  if (info.traced) [[unlikely]] {
+  if (activity::anyEnabled()) [[unlikely]] {
     trace = traceOf(work, nullptr);
+    beginTrace(task, trace);
   }
-  RunningTask task{*this};
-  RunningTask* const outer = std::exchange(runningTask, &task);
-  runningName_.store(info.name, std::memory_order_relaxed);
-  begin(task, info, trace);
+  RunningTask** const running = os::keep(&runningTask);
+  RunningTask* const outer = std::exchange(*running, &task);
+  runningName_.store(work.info.name, std::memory_order_relaxed);
   struct Context {
     const Work& work;
     RunningTask& task;
@@ -167,8 +184,8 @@ bool Stream::tryRunInline(const Work& work, uint64_t* finished) {
   uintptr_t fault = 0;
   if (!os::runGuarded(
           [](void* raw) {
-            const auto& [current, running] = *static_cast<Context*>(raw);
-            call(*current.type, current.callable, running);
+            const auto& [current, self] = *static_cast<Context*>(raw);
+            call(*current.type, current.callable, self);
           },
           [](void* raw, uintptr_t address) {
             return survivesFault(static_cast<Context*>(raw)->task, address);
@@ -179,7 +196,7 @@ bool Stream::tryRunInline(const Work& work, uint64_t* finished) {
   }
   settle(task);
   runningName_.store(nullptr, std::memory_order_relaxed);
-  runningTask = outer;
+  *running = outer;
   ring_.finish(ticket);
   *finished = ticket + 1;
   return true;
@@ -310,7 +327,10 @@ class Worker {
       stream_.runningName_.store(nullptr);
       os::sleepForever();
     }
-    openreg::begin(task_, slot_->info, slot_->trace);
+    task_.info = &slot_->info;
+    if (slot_->info.traced) [[unlikely]] {
+      beginTrace(task_, slot_->trace);
+    }
   }
 
   void end() {

@@ -30,6 +30,7 @@
 #include "openreg/launch.h"
 #include "openreg/memory.h"
 #include "openreg/stream.h"
+#include "openreg/transfer.h"
 
 #ifdef __cplusplus
 #include "openreg.inl"

@@ -144,6 +144,27 @@ TEST_F(LastErrorTest, TheLatestFailureReplacesAnEarlierOne) {
   EXPECT_EQ(orGetLastError(), orSuccess);
 }
 
+// Its sentence is written when it is read.
+TEST_F(LastErrorTest, AnAnswerThatSomethingIsNotReadyHasASentenceLikeAnyOther) {
+  Stream stream;
+  unsigned long long id = 0;
+  ASSERT_EQ(orStreamGetId(stream, &id), orSuccess);
+  Gate gate(stream);
+  ASSERT_EQ(orStreamQuery(stream), orErrorNotReady);
+  EXPECT_TRUE(detailHas("stream " + std::to_string(id) + " has unfinished"));
+  EXPECT_TRUE(detailHas(std::to_string(id))) << "also when asked again";
+  EXPECT_EQ(orGetLastError(), orErrorNotReady);
+  EXPECT_EQ(lastDetail(), "");
+
+  ASSERT_EQ(orStreamQuery(stream), orErrorNotReady);
+  EXPECT_EQ(orGetLastError(), orErrorNotReady);
+  EXPECT_EQ(lastDetail(), "") << "cleared before it was read";
+
+  ASSERT_EQ(orStreamQuery(stream), orErrorNotReady);
+  ASSERT_EQ(orSetDevice(1234), orErrorInvalidDevice);
+  EXPECT_TRUE(detailHas("1234")) << "the latest failure counts";
+}
+
 TEST_F(LastErrorTest, EachThreadHasItsOwn) {
   ASSERT_EQ(orSetDevice(1234), orErrorInvalidDevice);
   std::thread([] {

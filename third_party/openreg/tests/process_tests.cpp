@@ -119,6 +119,9 @@ TEST(RestTest, AnIdleProcessUsesNoProcessor) {
     const auto before = threadsOfTheProcess();
     Stream first, second(orStreamDefault), third(orStreamNonBlocking, -1);
     Event event;
+    DeviceArray<char> array(size_t{4} << 20);
+    EXPECT_EQ(orSetTransferThreads(3), orSuccess);
+    EXPECT_EQ(orMemset(array.data(), 1, array.bytes()), orSuccess);
     for (int i = 0; i < 100; ++i) {
       for (orStream_t stream : {orStream_t{first}, orStream_t{second}}) {
         EXPECT_EQ(orLaunchKernel(stream, [] {}), orSuccess);
@@ -134,7 +137,7 @@ TEST(RestTest, AnIdleProcessUsesNoProcessor) {
         workers.insert(thread);
       }
     }
-    EXPECT_GE(workers.size(), 3u);
+    EXPECT_GE(workers.size(), 5u);
 
     // They go to sleep and then stay asleep, which a busy machine may delay.
     bool rested = false;
@@ -223,6 +226,27 @@ TEST(ForkTest, AChildForkedBeforeFirstUseWorks) {
     EXPECT_EQ(orGetDeviceCount(&count), orSuccess);
     EXPECT_TRUE(wellInFork(inChild)) << "to count devices is no use of them";
     expectTheDeviceWorks();
+    return childWentWell();
+  };
+  EXPECT_CHILD_SUCCEEDS(body);
+}
+
+TEST(ForkTest, AThreadThatHelpsWithACopyCountsAsUse) {
+  auto body = [] {
+    endIfItHangs();
+    const std::vector<char> source(size_t{4} << 20, 1);
+    std::vector<char> target(source.size());
+    EXPECT_EQ(orSetTransferThreads(2), orSuccess);
+    EXPECT_EQ(
+        orMemcpy(
+            target.data(), source.data(), source.size(), orMemcpyHostToHost),
+        orSuccess);
+    EXPECT_EQ(target, source);
+    auto inChild = [] {
+      EXPECT_EQ(orDeviceSynchronize(), orErrorInitializationError);
+      return childWentWell();
+    };
+    EXPECT_TRUE(wellInFork(inChild));
     return childWentWell();
   };
   EXPECT_CHILD_SUCCEEDS(body);

@@ -2,7 +2,7 @@
 #ifndef OPENREG_ACTIVITY_H_
 #define OPENREG_ACTIVITY_H_
 
-#include "memory.h"
+#include "transfer.h"
 
 /** Kinds of records; combine them to choose which to collect. */
 typedef enum orActivityKind OPENREG_INT {
