@@ -1,17 +1,17 @@
-#include "runtime/OpenRegReset.h"
+#include "remote/Reset.h"
 
 #include "remote/DeviceProcess.h"
-#include "runtime/OpenRegException.h"
-#include "runtime/OpenRegGuard.h"
-#include "runtime/OpenRegLostMemory.h"
+#include "runtime/OpenRegDeviceMemory.h"
 
 namespace c10::openreg {
 
 // First the process, for work that waits for its answer has to finish.
 void reset_device(DeviceIndex device) {
   remote::DeviceProcess::end(device);
-  const OpenRegGuard guard(device);
-  loseMemory(device);
+  const DeviceScope scope(device);
+  if (DeviceMemory* memory = DeviceMemory::find(device)) {
+    memory->lose();
+  }
   OPENREG_CHECK(orDeviceRecover());
 }
 

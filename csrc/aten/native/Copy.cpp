@@ -2,6 +2,7 @@
 
 #include "aten/native/Executor.h"
 #include "aten/native/Layouts.h"
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegHostAllocator.h"
 #include "runtime/OpenRegLostMemory.h"
@@ -91,7 +92,7 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
   const Tensor& host = toDevice ? src : dst;
   const OpenRegStream stream = streamOf(toDevice ? dst : src);
   if (!non_blocking) {
-    c10::openreg::noteSynchronization(); // before anything is copied
+    c10::openreg::noteSynchronization(stream); // before anything is copied
   }
   OPENREG_CHECK(orMemcpyAsync(
       dst.mutable_data_ptr(),

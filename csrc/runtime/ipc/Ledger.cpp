@@ -1,11 +1,10 @@
-#include "runtime/OpenRegIpcLedger.h"
-
-#include <c10/util/Exception.h>
+#include "runtime/ipc/Ledger.h"
 
 #include <cerrno>
-#include <cstring>
 #include <random>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -78,8 +77,10 @@ IpcLedger::IpcLedger() {
   if (!create() || !map()) {
     const int cause = errno;
     close();
-    TORCH_CHECK(
-        false, "a ledger for shared memory cannot be made: ", strerror(cause));
+    throw std::system_error(
+        cause,
+        std::generic_category(),
+        "a ledger for shared memory cannot be made");
   }
   std::random_device random;
   struct stat status {};
@@ -96,10 +97,8 @@ IpcLedger::IpcLedger() {
 IpcLedger::IpcLedger(const Address& address) : address_(address) {
   if (!open() || !map() || page_->mark.load() != address.mark) {
     close();
-    TORCH_CHECK(
-        false,
-        "process ",
-        address.process,
+    throw std::runtime_error(
+        "process " + std::to_string(address.process) +
         ", which sent the tensor, has ended, belongs to another user or cannot "
         "be seen from here. It must live until the tensor has been received.");
   }
@@ -118,10 +117,12 @@ void IpcLedger::arrive(uint32_t block) {
 }
 
 void IpcLedger::lock(uint32_t block) {
-  TORCH_CHECK(
-      changeLock(file_, F_OFD_SETLK, F_RDLCK, block) >= 0,
-      "a shared block cannot be marked as used: ",
-      strerror(errno));
+  if (changeLock(file_, F_OFD_SETLK, F_RDLCK, block) < 0) {
+    throw std::system_error(
+        errno,
+        std::generic_category(),
+        "a shared block cannot be marked as used");
+  }
 }
 
 void IpcLedger::unlock(uint32_t block) noexcept {
@@ -149,13 +150,11 @@ struct IpcReference::Open {
 
 IpcReference::IpcReference(const IpcLedger::Address& from, uint32_t block)
     : block_(block) {
-  TORCH_CHECK(
-      block < IpcLedger::kMostBlocks,
-      "block ",
-      block,
-      " of a ledger is not in [0, ",
-      IpcLedger::kMostBlocks,
-      ")");
+  if (block >= IpcLedger::kMostBlocks) {
+    throw std::runtime_error(
+        "block " + std::to_string(block) + " of a ledger is not in [0, " +
+        std::to_string(IpcLedger::kMostBlocks) + ")");
+  }
   static std::mutex mutex;
   static auto* const ledgers = new std::map<uint64_t, std::weak_ptr<Open>>;
   {

@@ -1,7 +1,7 @@
 // Who in other processes still uses memory of this one.
 //
 // libopenreg shares whole segments and counts nobody's blocks, as CUDA. So the
-// owner of memory keeps a ledger, a file that other processes map.
+// owner of memory keeps a ledger, a file that other processes map. Free of c10.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,8 @@ namespace c10::openreg {
 /// on its way, which is a count in the file, or held by a process, which is a
 /// lock on that byte of the file: the system takes the locks of a process back
 /// when it ends, in whatever way.
+///
+/// Threads: any may call anything, of any process.
 // docs:end ipc-ledger
 class IpcLedger {
  public:
@@ -70,6 +72,8 @@ class IpcLedger {
 
 /// A reference to a block of another process. Those to the ledgers of one process
 /// share a file descriptor, which goes with the last of them.
+///
+/// Threads: any may make and destroy references, to the same ledger too.
 class IpcReference {
  public:
   /// Takes over a reference that was on its way. Throws if the other process is

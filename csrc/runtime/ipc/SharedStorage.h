@@ -1,16 +1,13 @@
-// Tensors and events that processes share.
+// Tensors that processes share.
+//
+// Threads: any may call anything here.
 #pragma once
 
-#include "runtime/OpenRegStream.h"
-
-#include <c10/core/Event.h>
 #include <c10/core/Storage.h>
 
 #include <string>
 
-namespace c10::openreg {
-
-// --- memory -------------------------------------------------------------------
+namespace c10::openreg::ipc {
 
 /// Names a storage's memory for another process that shall receive it once. The
 /// memory stays allocated until all who received it have let it go, whatever
@@ -24,33 +21,4 @@ std::string sendStorage(const Storage& storage);
 /// Throws if the sender has ended or its device is not visible.
 Storage receiveStorage(const std::string& message);
 
-/// Gives back the memory that was sent, is no longer used here, and that nobody
-/// else uses any more. Returns whether there was any.
-bool collectSent();
-
-/// Notes that a stream uses memory that was received. Returns false for all other
-/// memory.
-bool recordReceived(const DataPtr& data, const OpenRegStream& stream);
-
-/// Whether a device address lies in memory that was received.
-bool isReceived(const void* pointer);
-
-// --- events -------------------------------------------------------------------
-
-/// Creates the event of libopenreg that an event of PyTorch stands for, so that
-/// other processes can open it. `timed` is refused.
-void createSharedEvent(Event& event, DeviceIndex device, bool timed);
-
-/// Names it for other processes: bytes for openSharedEvent().
-std::string shareEvent(const Event& event);
-
-/// Makes an event that was not recorded stand for one of another process.
-void openSharedEvent(
-    Event& event,
-    DeviceIndex device,
-    const std::string& handle);
-
-/// Gives a handle to an event of PyTorch that has none; in OpenRegGuard.cpp.
-void adoptEvent(Event& event, orEvent_t handle, DeviceIndex device);
-
-} // namespace c10::openreg
+} // namespace c10::openreg::ipc

@@ -1,95 +1,67 @@
-// The block pool: settings and private pools.
-#include "runtime/OpenRegBlockPool.h"
+#include "runtime/pool/Arenas.h"
 
 #include <algorithm>
 
 namespace c10::openreg {
 
-// --- settings ----------------------------------------------------------------
-
-void BlockPool::setLimit(size_t bytes) {
-  const std::lock_guard lock(lock_);
-  limit_ = bytes;
-}
-
-void BlockPool::setConfig(const PoolConfig& config) {
-  const std::lock_guard lock(lock_);
-  config_ = config;
-  const auto& divisions = config.roundupPower2Divisions;
-  roundsToPowers_ = std::any_of(
-      divisions.begin(), divisions.end(), [](size_t n) { return n > 1; });
-}
-
-PoolConfig BlockPool::config() {
-  const std::lock_guard lock(lock_);
-  return config_;
-}
-
-// --- private pools -----------------------------------------------------------
-
-PoolArena& BlockPool::arena(PoolId id) {
-  return private_.try_emplace(id, id).first->second;
-}
-
-void BlockPool::retainPool(PoolId id) {
-  const std::lock_guard lock(lock_);
-  ++arena(id).users;
-}
-
-bool BlockPool::releasePool(PoolId id) {
-  const std::lock_guard lock(lock_);
-  const auto found = private_.find(id);
-  if (found == private_.end() || found->second.users == 0) {
+bool Arenas::addRoute(PoolId id, Filter filter) {
+  PoolArena* arena = &at(id);
+  const bool routed =
+      std::any_of(routes_.begin(), routes_.end(), [&](const auto& route) {
+        return route.first == arena;
+      });
+  if (routed) {
     return false;
   }
-  --found->second.users;
+  ++arena->users;
+  routes_.emplace_back(arena, std::move(filter));
   return true;
 }
 
-int BlockPool::poolUsers(PoolId id) {
-  const std::lock_guard lock(lock_);
-  const auto found = private_.find(id);
-  return found == private_.end() ? 0 : found->second.users;
-}
-
-bool BlockPool::beginAllocateToPool(
-    PoolId id,
-    std::function<bool(Stream)> filter) {
-  const std::lock_guard lock(lock_);
-  for (const auto& [routed, itsFilter] : routes_) {
-    if (routed->id == id) {
-      return false;
-    }
-  }
-  ++arena(id).users;
-  routes_.emplace_back(&arena(id), std::move(filter));
-  return true;
-}
-
-bool BlockPool::endAllocateToPool(PoolId id) {
-  const std::lock_guard lock(lock_);
+bool Arenas::removeRoute(PoolId id) {
   return std::erase_if(routes_, [&](const auto& route) {
            return route.first->id == id;
          }) > 0;
 }
 
-void BlockPool::usePoolAsLastResort(PoolId id) {
-  const std::lock_guard lock(lock_);
-  arena(id).lastResort = true;
-}
-
-void BlockPool::doNotSplitInPool(PoolId id) {
-  const std::lock_guard lock(lock_);
-  arena(id).splits = false;
-}
-
-PoolArena* BlockPool::routeOf(Stream stream) {
+PoolArena* Arenas::findRoute(void* stream) {
   for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
     if (route->second(stream)) {
       return route->first;
     }
   }
   return nullptr;
+}
+
+PoolArena::Cache* Arenas::findCache(void* stream) {
+  if (PoolArena* arena = routeOf(stream)) {
+    return &arena->cacheOf(stream);
+  }
+  return lastCache_ = &default_.cacheOf(stream);
+}
+
+PoolArena* Arenas::find(PoolId id) {
+  const auto found = private_.find(id);
+  return found == private_.end() ? nullptr : &found->second;
+}
+
+bool Arenas::release(PoolId id) {
+  PoolArena* arena = find(id);
+  if (!arena || arena->users == 0) {
+    return false;
+  }
+  --arena->users;
+  return true;
+}
+
+void Arenas::forgetEmpty() {
+  lastCache_ = nullptr;
+  std::erase_if(default_.caches, [](const auto& item) {
+    return item.second.small.segments + item.second.large.segments == 0;
+  });
+  std::erase_if(private_, [](const auto& item) {
+    return item.second.users == 0 && item.second.segments == 0;
+  });
 }
 
 } // namespace c10::openreg

@@ -1,50 +1,17 @@
-// What the block pool is made of: blocks, the free ones by size, and all of
-// them by address. The pool's lock guards it all.
+// The free blocks of the block pool, by size.
 #pragma once
 
-#include "runtime/OpenRegPoolStats.h"
-#include "runtime/OpenRegPoolTypes.h"
+#include "runtime/pool/Block.h"
+#include "runtime/pool/PoolCounters.h"
 
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
-#include <vector>
 
 namespace c10::openreg {
 
-class FreeBlocks;
 struct PoolArena;
-
-/// The unit of sizes.
-inline constexpr size_t kSmallestBlock = 512;
-
-/// A piece of a segment.
-struct alignas(64) PoolBlock {
-  enum State : uint8_t { Free, Allocated, Parked };
-
-  char* pointer = nullptr;
-  size_t size = 0;
-  size_t requested = 0;
-  FreeBlocks* home = nullptr; // where it goes when it is free
-  PoolBlock* before = nullptr; // neighbours in the segment
-  PoolBlock* after = nullptr;
-  PoolBlock* left = nullptr; // below it in a tree of free blocks
-  PoolBlock* right = nullptr;
-
-  State state = Free;
-  uint16_t sizeClass = 0; // while free
-  bool listed = false; // in the table of addresses
-  int pendingEvents = 0; // while parked: events that hold it back
-  std::vector<void*> usedBy; // while allocated: other streams noted for it
-  PoolContext context; // of its allocation
-  uint64_t freedAt = 0; // by the searches of its arena
-
-  bool isWholeSegment() const {
-    return !before && !after;
-  }
-};
 
 // docs:begin free-blocks
 /// The free blocks of one stream and kind, by size and then by address.
@@ -158,78 +125,6 @@ class FreeBlocks {
   uint64_t usedWords_ = 0; // words of the bitmap that are not 0
   std::array<uint64_t, kWords> used_{};
   std::array<PoolBlock*, kClasses> trees_{};
-};
-
-/// The memory behind a PoolId: its free blocks, for each stream.
-struct PoolArena {
-  struct Cache {
-    Cache(PoolArena& arena, void* stream)
-        : small(arena, stream, PoolCounter::Small),
-          large(arena, stream, PoolCounter::Large) {}
-
-    FreeBlocks& of(PoolCounter::Kind kind) {
-      return kind == PoolCounter::Small ? small : large;
-    }
-
-    FreeBlocks small, large;
-  };
-
-  explicit PoolArena(PoolId name) : id(name) {}
-  PoolArena(const PoolArena&) = delete;
-  PoolArena& operator=(const PoolArena&) = delete;
-
-  Cache& cacheOf(void* stream) {
-    return caches.try_emplace(stream, *this, stream).first->second;
-  }
-
-  const PoolId id;
-  int users = 0; // with none its unused segments may be given back
-  bool splits = true;
-  bool lastResort = false; // others may use it before they fail
-  size_t segments = 0;
-  // For small and for large blocks, counted while garbage is collected.
-  uint64_t searches[2] = {};
-  std::unordered_map<void*, Cache> caches;
-};
-
-/// Blocks by address, in a flat hash table.
-class BlockTable {
- public:
-  BlockTable() : slots_(64) {}
-
-  /// The block that starts there, or nullptr.
-  PoolBlock* find(const void* pointer) const {
-    for (size_t i = placeOf(pointer);; i = next(i)) {
-      if (slots_[i].pointer == pointer) {
-        return slots_[i].block;
-      }
-      if (!slots_[i].pointer) {
-        return nullptr;
-      }
-    }
-  }
-  void insert(PoolBlock* block);
-  void erase(PoolBlock* block);
-
- private:
-  struct Slot {
-    void* pointer = nullptr;
-    PoolBlock* block = nullptr;
-  };
-
-  // Addresses differ above the unit of sizes; the product mixes them upwards.
-  size_t placeOf(const void* pointer) const {
-    const auto units = reinterpret_cast<uintptr_t>(pointer) / kSmallestBlock;
-    return (units * 0x9E3779B97F4A7C15u) >> shift_;
-  }
-  size_t next(size_t place) const {
-    return (place + 1) & (slots_.size() - 1);
-  }
-  void grow();
-
-  std::vector<Slot> slots_; // a power of two, at most half of them in use
-  int shift_ = 64 - 6;
-  size_t inUse_ = 0;
 };
 
 } // namespace c10::openreg

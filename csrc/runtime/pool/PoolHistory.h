@@ -1,56 +1,62 @@
 // The last things that happened in the block pool.
 #pragma once
 
-#include "runtime/OpenRegPoolTypes.h"
+#include "runtime/pool/Arenas.h"
 
-#include <algorithm>
+#include <atomic>
 #include <cstddef>
-#include <utility>
 #include <vector>
 
 namespace c10::openreg {
 
 /// A ring of entries: when it is full, a new one takes the place of the oldest.
+///
+/// Threads: the pool's lock guards it, but for shouldGather().
 class PoolHistory {
  public:
-  /// Keeps the last ones of those that are there.
-  void setCapacity(size_t entries) {
-    std::vector<PoolTraceEntry> kept = read();
-    capacity_ = std::max<size_t>(entries, 1);
-    if (kept.size() > capacity_) {
-      kept.erase(
-          kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(capacity_));
-    }
-    entries_ = std::move(kept);
-    oldest_ = 0;
+  bool isOn() const {
+    return isOn_;
   }
 
-  void add(PoolTraceEntry entry) {
-    if (entries_.size() < capacity_) {
-      entries_.push_back(std::move(entry));
-      return;
-    }
-    entries_[oldest_] = std::move(entry);
-    oldest_ = (oldest_ + 1) % capacity_;
+  /// Whether a context is wanted of calls of that kind.
+  bool shouldGather(PoolRecord kind) const {
+    return record_.load(std::memory_order_relaxed) >= kind;
   }
 
-  /// Empties it and gives what was in it, for the caller to destroy.
-  std::vector<PoolTraceEntry> clear() {
-    oldest_ = 0;
-    return std::exchange(entries_, {});
+  /// Turns it on, with contexts from Alloc on, or off. Keeps the last `capacity`
+  /// entries of those that are there, or none if it is cleared. Returns those that
+  /// go, for the caller to destroy without the lock.
+  std::vector<PoolTraceEntry> turn(
+      bool on,
+      PoolRecord record,
+      size_t capacity,
+      bool clear);
+
+  /// Adds something that happened to memory of `home`, if it is on.
+  void note(
+      PoolTraceEntry::Action action,
+      const void* address,
+      size_t size,
+      const FreeBlocks& home,
+      const PoolContext& context) {
+    if (isOn_) [[unlikely]] {
+      add(action, address, size, home.stream, home.arena.id, context);
+    }
   }
+  void add(
+      PoolTraceEntry::Action action,
+      const void* address,
+      size_t size,
+      void* stream,
+      PoolId pool,
+      const PoolContext& context);
 
   /// Oldest first.
-  std::vector<PoolTraceEntry> read() const {
-    std::vector<PoolTraceEntry> entries;
-    entries.reserve(entries_.size());
-    for (size_t i = 0; i < entries_.size(); ++i) {
-      entries.push_back(entries_[(oldest_ + i) % entries_.size()]);
-    }
-    return entries;
-  }
+  std::vector<PoolTraceEntry> read() const;
 
  private:
+  bool isOn_ = false;
+  std::atomic<PoolRecord> record_{PoolRecord::Never};
   size_t capacity_ = 1;
   size_t oldest_ = 0;
   std::vector<PoolTraceEntry> entries_;

@@ -1,4 +1,4 @@
-#include "runtime/OpenRegPoolLock.h"
+#include "runtime/pool/PoolLock.h"
 
 #include <chrono>
 #include <thread>

@@ -8,6 +8,8 @@ namespace c10::openreg {
 /// A lock for work of some nanoseconds: one atomic operation to take it and
 /// none to give it back. Who has to wait spins a moment, then yields, then
 /// sleeps, so that a holder that lost its core gets one.
+///
+/// Threads: any.
 class PoolLock {
  public:
   void lock() {
