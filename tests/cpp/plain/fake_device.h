@@ -1,10 +1,11 @@
 // A device for the block pool that does what a test says.
 #pragma once
 
-#include "runtime/OpenRegBlockPool.h"
+#include "runtime/pool/BlockPool.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <stdexcept>
@@ -153,6 +154,27 @@ class TestPool : public BlockPool {
 
  private:
   std::vector<void*> handedOut_;
+};
+
+/// A pool over a fake device, and streams for it.
+class BlockPoolTest : public ::testing::Test {
+ protected:
+  char* take(size_t bytes, FakeStream& stream) {
+    return static_cast<char*>(pool.allocate(bytes, &stream));
+  }
+  char* take(size_t bytes) {
+    return take(bytes, stream);
+  }
+  int64_t allocatedBytes() {
+    return pool.stats().allocatedBytes[PoolStats::All].current;
+  }
+  int64_t reservedBytes() {
+    return pool.stats().reservedBytes[PoolStats::All].current;
+  }
+
+  FakeStream stream, other, third;
+  FakeDevice device;
+  TestPool pool{device};
 };
 
 } // namespace openreg::testing
