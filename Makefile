@@ -78,7 +78,7 @@ FUZZ_SECONDS ?= 60
 fuzz: ## the parser of the device process's messages under libFuzzer (needs clang)
 	@mkdir -p build/fuzz/corpus
 	clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Icsrc \
-	  tests/fuzz/wire_fuzz.cpp csrc/remote/Wire.cpp -o build/fuzz/wire_fuzz
+	  tests/fuzz/wire_fuzz.cpp csrc/remote/Wire.cpp csrc/remote/WireParts.cpp -o build/fuzz/wire_fuzz
 	build/fuzz/wire_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 build/fuzz/corpus
 
 .PHONY: soak

@@ -2,9 +2,8 @@
 //
 // Stand-alone, without torch:
 //   g++ -std=c++20 -O2 -Icsrc benchmarks/block_pool.cpp
-//       csrc/runtime/OpenReg*Pool*.cpp csrc/runtime/OpenRegFreeBlocks.cpp
-//       -lpthread -o block_pool && ./block_pool
-#include "runtime/OpenRegBlockPool.h"
+//       csrc/runtime/pool/*.cpp -lpthread -o block_pool && ./block_pool
+#include "runtime/pool/BlockPool.h"
 
 #include <algorithm>
 #include <chrono>

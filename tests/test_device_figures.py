@@ -81,7 +81,7 @@ def test_a_device_without_memory_in_use_has_no_process(run_python):
 def test_figures_need_a_device_that_exists(ask):
     with pytest.raises(AssertionError, match=r"Invalid device id\n2 is not in \[0, 2"):
         ask(2)
-    with pytest.raises(ValueError, match="Expected a openreg device"):
+    with pytest.raises(ValueError, match="Expected an openreg device"):
         ask("cpu")
 
 

@@ -225,7 +225,7 @@ def test_every_method_that_a_backend_can_have_is_on_a_page(header):
 
 def test_every_runtime_module_is_on_a_page():
     quoted = {text for page in DOCS.glob("*.md") for text in quotations(page)}
-    modules = {name_of(path) for path in (ROOT / "csrc/runtime").glob("*.h")}
+    modules = {name_of(path) for path in (ROOT / "csrc/runtime").rglob("*.h")}
     assert modules - quoted == set() != modules
 
 

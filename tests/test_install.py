@@ -88,8 +88,7 @@ def test_each_library_needs_only_those_below_it(installed):
         for path in libraries(installed.package)
     ]
     _, bindings, integration, device = names
-    # The bindings also have functions of the device's own C API.
-    assert needed == [[bindings], [integration, device], [device], []]
+    assert needed == [[bindings], [integration], [device], []]
 
 
 def test_only_the_bindings_need_python(installed):

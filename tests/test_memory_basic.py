@@ -241,7 +241,7 @@ def test_figures_are_those_of_existing_devices(name):
     for index in (2, 100, 127, 300):
         with pytest.raises(RuntimeError, match=r"\[0, 2\)"):
             figure(index)
-    with pytest.raises(ValueError, match="Expected a openreg device, but got: cpu"):
+    with pytest.raises(ValueError, match="Expected an openreg device, but got: cpu"):
         figure("cpu")
     with pytest.raises(ValueError, match="Expected a torch.device"):
         figure(0.5)

@@ -259,6 +259,16 @@ def test_another_object_for_the_same_tensor_has_flags_of_its_own(same):
     assert _C._getTensorFlags(x) == {"tiled": True}
 
 
+def test_metadata_that_is_not_a_flag_of_ours_is_kept():
+    x = flagged(tiled=True)
+    torch._utils.set_tensor_metadata(x, {"theirs": True, "openreg.packed": False})
+    kept = {"openreg.tiled": True, "openreg.packed": False, "theirs": True}
+    assert torch._utils.get_tensor_metadata(x) == kept
+    assert torch._utils.get_tensor_metadata(reloaded(x)) == kept
+    assert torch._utils.get_tensor_metadata(x.detach()) == kept
+    assert _C._getTensorFlags(x) == {"tiled": True, "packed": False}
+
+
 # PyTorch makes a deep copy as a new tensor over a copy of the storage.
 def test_new_tensors_have_none_of_the_flags():
     x = flagged(tiled=True)

@@ -147,7 +147,7 @@ void runKernel(const OpenRegStream* outputs, KernelRun& run) {
   if (run.op.generator) {
     draw.emplace(*run.get<const std::optional<Generator>&>(*run.op.generator));
   }
-  if (C10_UNLIKELY(kKernelsRunElsewhere && !run.op.callsKernels)) {
+  if (C10_UNLIKELY(kernelsRunElsewhere() && !run.op.callsKernels)) {
     auto stack = boxArguments(run.arguments);
     if (callRemotely(run.op, outputs, stack)) {
       std::move(stack.begin(), stack.end(), std::back_inserter(run.results));

@@ -34,7 +34,7 @@ struct OperatorKernel<Op, source, Result(Args...)> {
 
   /// The CPU's kernel alone, on aliases, wherever kernels run.
   static Result callOnCpu(Args... args) {
-    if (C10_LIKELY(!kKernelsRunElsewhere)) {
+    if (C10_LIKELY(!kernelsRunElsewhere())) {
       return Op::redispatch(kCpuKernel, std::forward<Args>(args)...);
     }
     const Argument arguments[] = {argument<std::remove_cvref_t<Args>>(args)...};

@@ -4,17 +4,12 @@
 #include "remote/RemoteCall.h"
 #include "runtime/OpenRegFunctions.h"
 
-#include <c10/util/env.h>
-
 #include <array>
 #include <memory>
 
 namespace at::native::openreg {
 
 using namespace c10::openreg::remote;
-
-const bool kKernelsRunElsewhere =
-    c10::utils::get_env("OPENREG_EXECUTOR") == "process";
 
 namespace {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/OperatorInfo.h"
+#include "runtime/OpenRegFunctions.h"
 #include "runtime/OpenRegStream.h"
 
 #include <ATen/core/stack.h>
@@ -9,7 +10,9 @@
 namespace at::native::openreg {
 
 /// Whether kernels run in device processes (OPENREG_EXECUTOR=process).
-extern const bool kKernelsRunElsewhere;
+inline bool kernelsRunElsewhere() {
+  return c10::openreg::runs_in_device_processes();
+}
 
 /// Calls an operator's CPU kernel in the process of the device that the memory of its
 /// tensors belongs to, and returns when it has run there. Arguments and results are

@@ -259,7 +259,7 @@ void runOnCpu(
     OperatorInfo& op,
     ArgumentSpan arguments,
     std::span<Tensor> outputs) {
-  if (C10_UNLIKELY(kKernelsRunElsewhere)) {
+  if (C10_UNLIKELY(kernelsRunElsewhere())) {
     auto stack = boxArguments(arguments);
     if (op.outForm) {
       stack.insert(stack.end(), outputs.begin(), outputs.end());

@@ -1,57 +1,13 @@
 // Memory that a thread of the driver and one of the device process talk through.
 #pragma once
 
-#include <atomic>
+#include "remote/Descriptor.h"
+
 #include <cstdint>
 #include <functional>
 #include <span>
 
 namespace c10::openreg::remote {
-
-/// A file descriptor that is closed with its owner.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept;
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor();
-
-  int get() const {
-    return number_;
-  }
-  explicit operator bool() const {
-    return number_ >= 0;
-  }
-
- private:
-  int number_ = -1;
-};
-
-/// Memory without a name, shared by whoever has the descriptor, that takes up only
-/// the pages that were touched. Throws std::system_error.
-Descriptor makeSharedMemory(const char* name, size_t bytes);
-
-/// Shared memory mapped into this process.
-class Mapping {
- public:
-  Mapping() = default;
-  Mapping(const Descriptor& memory, size_t bytes);
-  Mapping(Mapping&& other) noexcept;
-  Mapping& operator=(Mapping&& other) noexcept;
-  ~Mapping();
-
-  char* data() const {
-    return data_;
-  }
-  size_t size() const {
-    return bytes_;
-  }
-
- private:
-  char* data_ = nullptr;
-  size_t bytes_ = 0;
-};
 
 /// Who may write to a channel.
 enum class Side : uint32_t { Driver = 0, Device = 1 };
@@ -63,6 +19,8 @@ enum class Side : uint32_t { Driver = 0, Device = 1 };
 ///
 /// The buffer is larger than any message will be; pages that a long one touched go
 /// back to the system.
+///
+/// Threads: one of each process; close() may be called by any.
 // docs:end channel-turns
 class Channel {
  public:

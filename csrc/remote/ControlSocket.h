@@ -2,7 +2,7 @@
 // of operator calls.
 #pragma once
 
-#include "remote/Channel.h"
+#include "remote/Descriptor.h"
 
 #include <cstdint>
 #include <optional>
@@ -29,6 +29,8 @@ struct ControlMessage {
 
 /// One end of a socket pair that nobody else can connect to. Ends with the process
 /// that holds the other end.
+///
+/// Threads: one may send while another receives.
 class ControlSocket {
  public:
   ControlSocket() = default;

@@ -1,11 +1,11 @@
 // The driver's side of a device process: its start, its end, and what it was lent.
+// Free of c10, so that it is tested under the sanitizers too.
 #pragma once
 
 #include "remote/Channel.h"
+#include "remote/ChildProcess.h"
 #include "remote/ControlSocket.h"
-
-#include <c10/core/Allocator.h>
-#include <c10/core/Device.h>
+#include "remote/LentMemory.h"
 
 #include <openreg.h>
 
@@ -13,30 +13,36 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace c10 {
+class DataPtr;
+}
 
 namespace c10::openreg::remote {
 
 /// The device whose memory a kernel address lies in, or -1: of other processes'
 /// memory a device process has nothing.
-DeviceIndex deviceOfKernelAddress(const void* pointer);
+int deviceOfKernelAddress(const void* pointer);
 
 // docs:begin device-process
 /// A process that runs the kernels of one device. There is one per device, so that
 /// one can be lost without the others. It is started when the first kernel wants to
 /// run and ends with this process, or when the device is reset. A thread waits for
 /// its end: a death that nobody asked for breaks the device with orErrorDeviceLost.
+///
+/// Threads: any may call anything.
 // docs:end device-process
 class DeviceProcess {
  public:
   /// The one for a device, started if there is none. Throws if it does not start,
   /// or if it was lost and the device was not reset since.
-  static std::shared_ptr<DeviceProcess> of(DeviceIndex device);
+  static std::shared_ptr<DeviceProcess> of(int device);
 
   /// Ends the process of a device, if it has one; the next kernel starts another.
-  static void end(DeviceIndex device);
+  static void end(int device);
 
-  ~DeviceProcess();
   DeviceProcess(const DeviceProcess&) = delete;
   DeviceProcess& operator=(const DeviceProcess&) = delete;
 
@@ -64,39 +70,46 @@ class DeviceProcess {
 
   // --- memory that kernels there got for outputs ---
 
-  /// Offset and ownership of memory at a kernel address of the device.
-  uint64_t lend(DataPtr memory, size_t bytes);
+  /// Takes ownership of memory at a kernel address of the device. Returns its offset.
+  template <class Memory>
+  uint64_t lend(Memory memory, size_t bytes) {
+    const auto offset =
+        static_cast<uint64_t>(static_cast<char*>(memory.get()) - memoryAt(0));
+    lent_.add(offset, bytes, std::move(memory));
+    return offset;
+  }
   /// Takes it back; empty if nothing of that size was lent there.
-  DataPtr takeBack(uint64_t offset, size_t bytes);
-  void giveBack(const std::vector<uint64_t>& offsets);
+  template <class Memory = DataPtr>
+  Memory takeBack(uint64_t offset, size_t bytes) {
+    return lent_.take<Memory>(offset, bytes);
+  }
+  void giveBack(const std::vector<uint64_t>& offsets) {
+    for (const uint64_t offset : offsets) {
+      lent_.drop(offset);
+    }
+  }
 
  private:
-  explicit DeviceProcess(DeviceIndex device);
+  explicit DeviceProcess(int device);
 
   void start();
-  void kill();
   void noteEnd(const std::string& what);
   std::string whatHappened();
   void publishStatus();
   static void watch(std::shared_ptr<DeviceProcess> process);
 
-  const DeviceIndex device_;
+  const int device_;
   orDeviceMemory memory_{};
-  int pid_ = -1;
-  Descriptor handle_; // of the process
+  std::unique_ptr<ChildProcess> process_;
   ControlSocket control_;
   Mapping statusMemory_;
   std::mutex controlMutex_;
   std::atomic<bool> usable_{false};
+  LentMemory lent_;
 
   std::mutex mutex_;
   bool ended_ = false; // on purpose: the device is none the worse for it
   std::string what_; // happened
-  struct Lent {
-    DataPtr memory;
-    size_t bytes;
-  };
-  std::unordered_map<uint64_t, Lent> lent_;
 };
 
 } // namespace c10::openreg::remote

@@ -8,6 +8,8 @@
 namespace c10::openreg::remote {
 
 // docs:begin status-page
+/// Threads: a thread of the device process writes its slot, the driver what it knows,
+/// and anyone may read; `running` may be read while it changes.
 struct StatusPage {
   static constexpr uint32_t kMagic = 0x4f524431; // "ORD1"
   static constexpr uint32_t kSlots = 62;

@@ -1,8 +1,9 @@
 #include "runtime/OpenRegAddress.h"
 
-#include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegDeviceScope.h"
 
 #include <atomic>
+#include <sstream>
 
 namespace c10::openreg {
 namespace {
@@ -11,24 +12,6 @@ namespace {
 std::atomic<uintptr_t> lowestAddress{UINTPTR_MAX}, highestAddress{0};
 
 std::atomic<ptrdiff_t> kernelDistance{0}; // 0: not known yet
-
-bool mayBeOurs(const void* pointer) {
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
-  return address >= lowestAddress.load(std::memory_order_relaxed) &&
-      address < highestAddress.load(std::memory_order_relaxed);
-}
-
-ptrdiff_t findKernelDistance(const void* pointer) {
-  const OpenRegGuard guard(deviceOfPointer(pointer));
-  const void* found = orKernelPointer(pointer);
-  OPENREG_CHECK(found ? orSuccess : orPeekAtLastError());
-  const ptrdiff_t distance =
-      static_cast<const char*>(found) - static_cast<const char*>(pointer);
-  kernelDistance.store(distance, std::memory_order_relaxed);
-  return distance;
-}
-
-} // namespace
 
 void noteAddresses(const void* pointer, size_t bytes) {
   const auto first = reinterpret_cast<uintptr_t>(pointer);
@@ -41,21 +24,62 @@ void noteAddresses(const void* pointer, size_t bytes) {
   }
 }
 
-DeviceIndex deviceOfPointer(const void* pointer) {
-  orPointerAttributes attributes;
-  OPENREG_CHECK(orPointerGetAttributes(&attributes, pointer));
-  TORCH_CHECK(
-      attributes.type == orMemoryTypeDevice,
-      pointer,
-      " is not memory of an openreg device");
-  return static_cast<DeviceIndex>(attributes.device);
+bool mayBeOurs(const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  return address >= lowestAddress.load(std::memory_order_relaxed) &&
+      address < highestAddress.load(std::memory_order_relaxed);
+}
+
+ptrdiff_t findKernelDistance(const void* pointer) {
+  const DeviceScope scope(deviceOfPointer(pointer));
+  const void* found = orKernelPointer(pointer);
+  OPENREG_CHECK(found ? orSuccess : orPeekAtLastError());
+  const ptrdiff_t distance =
+      static_cast<const char*>(found) - static_cast<const char*>(pointer);
+  kernelDistance.store(distance, std::memory_order_relaxed);
+  return distance;
+}
+
+orPointerAttributes lookUp(const void* pointer) noexcept {
+  orPointerAttributes attributes{};
+  if (orPointerGetAttributes(&attributes, pointer) != orSuccess) {
+    orGetLastError(); // a device address that is not allocated: an answer too
+    attributes.type = orMemoryTypeUnmanaged;
+  }
+  return attributes;
+}
+
+} // namespace
+
+void* mallocOn(int device, size_t bytes) {
+  const DeviceScope scope(device);
+  void* pointer = nullptr;
+  const orError_t status = orMalloc(&pointer, bytes);
+  if (status == orErrorMemoryAllocation) {
+    orGetLastError(); // the caller makes an exception of it
+    return nullptr;
+  }
+  OPENREG_CHECK(status);
+  noteAddresses(pointer, bytes);
+  return pointer;
+}
+
+int deviceOfPointer(const void* pointer) {
+  const orPointerAttributes attributes = lookUp(pointer);
+  if (attributes.type != orMemoryTypeDevice) {
+    std::ostringstream what;
+    what << pointer << " is not memory of an openreg device";
+    throwError(orErrorInvalidValue, what.str());
+  }
+  return attributes.device;
 }
 
 bool isDevicePointer(const void* pointer) noexcept {
-  orPointerAttributes attributes;
-  const orError_t status = orPointerGetAttributes(&attributes, pointer);
-  orGetLastError(); // an answer, not a failure
-  return status == orSuccess && attributes.type == orMemoryTypeDevice;
+  return lookUp(pointer).type == orMemoryTypeDevice;
+}
+
+bool isPinned(const void* pointer) noexcept {
+  return lookUp(pointer).type == orMemoryTypeHost;
 }
 
 void* kernelAddress(const void* pointer) {
@@ -63,7 +87,7 @@ void* kernelAddress(const void* pointer) {
     return nullptr;
   }
   ptrdiff_t distance = kernelDistance.load(std::memory_order_relaxed);
-  if (C10_UNLIKELY(distance == 0 || !mayBeOurs(pointer))) {
+  if (distance == 0 || !mayBeOurs(pointer)) [[unlikely]] {
     distance = findKernelDistance(pointer);
   }
   return const_cast<char*>(static_cast<const char*>(pointer)) + distance;

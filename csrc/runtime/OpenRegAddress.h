@@ -1,8 +1,8 @@
 // Device addresses, which tensors hold, and kernel addresses, at which the bytes
-// can be reached.
+// can be reached; and what a pointer points into.
 #pragma once
 
-#include <c10/core/Device.h>
+#include <cstddef>
 
 namespace c10::openreg {
 
@@ -13,12 +13,15 @@ void* kernelAddress(const void* pointer);
 void* deviceAddress(const void* kernelPointer);
 
 /// Whose memory a device address lies in; throws if it is nobody's.
-DeviceIndex deviceOfPointer(const void* pointer);
+int deviceOfPointer(const void* pointer);
 
-/// Whether an address lies in memory of an openreg device that is allocated.
+/// Whether a device address lies in memory that is allocated.
 bool isDevicePointer(const void* pointer) noexcept;
 
-/// Notes that there is device memory at an address.
-void noteAddresses(const void* pointer, size_t bytes);
+/// Whether a pointer is into pinned or registered host memory.
+bool isPinned(const void* pointer) noexcept;
+
+/// Memory straight from a device; nullptr if it has not that much.
+void* mallocOn(int device, size_t bytes);
 
 } // namespace c10::openreg

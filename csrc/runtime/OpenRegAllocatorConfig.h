@@ -1,7 +1,7 @@
 // PYTORCH_ALLOC_CONF for the block pool.
 #pragma once
 
-#include "runtime/OpenRegPoolTypes.h"
+#include "runtime/pool/PoolTypes.h"
 
 namespace c10::openreg {
 

@@ -2,97 +2,19 @@
 
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegAllocatorConfig.h"
-#include "runtime/OpenRegEvent.h"
-#include "runtime/OpenRegGuard.h"
-#include "runtime/OpenRegIpc.h"
+#include "runtime/OpenRegDeviceMemory.h"
 #include "runtime/OpenRegLostMemory.h"
-#include "runtime/OpenRegRunningHere.h"
 #include "runtime/OpenRegSubmit.h"
-#include "runtime/OpenRegUncachedMemory.h"
+#include "runtime/OpenRegTrace.h"
+#include "runtime/ipc/ReceivedMemory.h"
+#include "runtime/ipc/SentBlocks.h"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <utility>
 
 namespace c10::openreg {
 namespace {
-
-/// An openreg device as the pool sees it.
-class PoolDevice final : public BlockDevice {
- public:
-  explicit PoolDevice(DeviceIndex index) : index_(index) {}
-
-  void* mapSegment(size_t bytes) override {
-    const OpenRegGuard guard(index_);
-    void* pointer = nullptr;
-    const orError_t status = orMalloc(&pointer, bytes);
-    if (status == orErrorMemoryAllocation) {
-      orGetLastError(); // the pool's caller makes an exception of it
-      return nullptr;
-    }
-    OPENREG_CHECK(status);
-    noteAddresses(pointer, bytes);
-    return pointer;
-  }
-  void unmapSegment(void* segment) override {
-    OPENREG_CHECK_WARN(orFree(segment));
-  }
-
-  void checkUsable() override {
-    orStream_t stream = nullptr;
-    OPENREG_CHECK(orDeviceGetDefaultStream(&stream, index_));
-    (void)OPENREG_IS_READY(orStreamQuery(stream));
-  }
-
-  // The stream may have been destroyed and the device may be broken: then there
-  // is nothing to wait for, and free() must not throw.
-  Event record(Stream stream) override {
-    int device = index_;
-    orStreamGetDevice(static_cast<orStream_t>(stream), &device);
-    const OpenRegGuard guard(static_cast<DeviceIndex>(device));
-    orEvent_t event = nullptr;
-    if (orEventCreateWithFlags(&event, orEventDisableTiming) == orSuccess &&
-        orEventRecord(event, static_cast<orStream_t>(stream)) == orSuccess) {
-      return event;
-    }
-    orGetLastError();
-    destroy(event);
-    return nullptr;
-  }
-  bool finished(Event event) override {
-    return queryHandle(static_cast<orEvent_t>(event));
-  }
-  // A broken device runs nothing any more; its next user hears of it.
-  void wait(Event event) override {
-    if (orEventSynchronize(static_cast<orEvent_t>(event)) != orSuccess) {
-      orGetLastError();
-    }
-  }
-  void destroy(Event event) override {
-    if (event) {
-      OPENREG_CHECK_WARN(orEventDestroy(static_cast<orEvent_t>(event)));
-    }
-  }
-  bool runsElsewhere(Stream stream) override {
-    return openreg::runsElsewhere(static_cast<orStream_t>(stream));
-  }
-  std::pair<size_t, size_t> memoryInfo() override {
-    return getOpenRegDeviceAllocator().getMemoryInfo(index_);
-  }
-
- private:
-  const DeviceIndex index_;
-};
-
-struct Memory {
-  explicit Memory(DeviceIndex index)
-      : device(index), pool(device, poolConfig()) {}
-
-  PoolDevice device;
-  BlockPool pool;
-  std::atomic<double> fraction{1};
-};
 
 std::atomic<CachingDeviceAllocator::CreateContextFn> contextRecorder{nullptr};
 
@@ -105,10 +27,7 @@ PoolContext contextFor(const BlockPool& pool, PoolRecord kind) {
   return gather ? PoolContext(gather()) : nullptr;
 }
 
-// Made on first use and never destroyed: tensors may outlive static destructors.
-std::array<std::atomic<Memory*>, kMaxDevices> memories{};
-
-Memory& makeMemory(DeviceIndex device) {
+DeviceMemory& makeMemory(DeviceIndex device) {
   TORCH_CHECK(
       device >= 0 && device < device_count(),
       "Invalid device argument ",
@@ -116,20 +35,12 @@ Memory& makeMemory(DeviceIndex device) {
       ": did you call init? There are ",
       static_cast<int>(device_count()),
       " openreg devices.");
-  Memory* before = nullptr;
-  auto made = std::make_unique<Memory>(device);
-  return memories[device].compare_exchange_strong(before, made.get())
-      ? *made.release()
-      : *before; // another thread was first
+  return DeviceMemory::make(device, poolConfig());
 }
 
-Memory& memoryOf(DeviceIndex device) {
-  if (C10_LIKELY(device >= 0 && device < kMaxDevices)) {
-    if (Memory* memory = memories[device].load(std::memory_order_acquire)) {
-      return *memory;
-    }
-  }
-  return makeMemory(device);
+DeviceMemory& memoryOf(DeviceIndex device) {
+  DeviceMemory* memory = DeviceMemory::find(device);
+  return C10_LIKELY(memory) ? *memory : makeMemory(device);
 }
 
 // docs:begin deleters
@@ -140,10 +51,9 @@ void deletePointer(void* pointer) {
   if (!pointer) {
     return;
   }
-  forgetLost(pointer);
-  BlockPool& pool = memoryOf(device).pool;
-  if (!pool.free(pointer, contextFor(pool, PoolRecord::All)) &&
-      !freeUncached(pointer)) {
+  trace(&Trace::trace_gpu_memory_deallocation, numberOf(pointer));
+  DeviceMemory& memory = memoryOf(device);
+  if (!memory.free(pointer, contextFor(memory.pool(), PoolRecord::All))) {
     warnQuietly(
         c10::str("openreg:", device, " has no allocation at ", pointer));
   }
@@ -173,36 +83,34 @@ void deleteRawPointer(void* pointer) {
   }
 }
 
-[[noreturn]] void throwOutOfMemory(
-    BlockPool& pool,
-    size_t nbytes,
-    DeviceIndex device,
-    std::pair<size_t, size_t> info) {
-  const PoolStats stats = pool.stats();
+[[noreturn]] void throwOutOfMemory(DeviceIndex device, size_t nbytes) {
+  DeviceMemory& memory = memoryOf(device);
+  const auto [free, total] = DeviceMemory::infoOf(device);
+  const PoolStats stats = memory.pool().stats();
   using CachingAllocator::format_size;
   const auto allocated =
       static_cast<uint64_t>(stats.allocatedBytes[PoolStats::All].current);
   const auto reserved =
       static_cast<uint64_t>(stats.reservedBytes[PoolStats::All].current);
-  const double fraction = memoryOf(device).fraction;
+  const double fraction = memory.fraction();
   const std::string allowed = fraction == 1
       ? ""
-      : format_size(static_cast<uint64_t>(
-            fraction * static_cast<double>(info.second))) +
+      : format_size(
+            static_cast<uint64_t>(fraction * static_cast<double>(total))) +
           " allowed; ";
   TORCH_CHECK_WITH(
       OutOfMemoryError,
       false,
       "OpenReg out of memory. Tried to allocate ",
-      format_size(pool.segmentSizeFor(nbytes)),
+      format_size(memory.pool().segmentSizeFor(nbytes)),
       ". GPU ",
       static_cast<int>(device),
       " has a total capacity of ",
-      format_size(info.second),
+      format_size(total),
       " of which ",
-      format_size(info.first),
+      format_size(free),
       " is free. Including non-PyTorch memory, this process has ",
-      format_size(info.second - info.first),
+      format_size(total - free),
       " memory in use. ",
       allowed,
       "Of the allocated memory ",
@@ -228,20 +136,16 @@ DataPtr OpenRegDeviceAllocator::allocate(
   if (nbytes == 0) {
     return makeDataPtr(nullptr, device);
   }
-  BlockPool& pool = memoryOf(device).pool;
-  const auto take = [&] {
-    return C10_LIKELY(cachingEnabled())
-        ? pool.allocate(
-              nbytes, stream.stream(), contextFor(pool, PoolRecord::State))
-        : allocateUncached(nbytes, stream);
-  };
-  void* pointer = take();
-  if (C10_UNLIKELY(!pointer) && collectSent()) {
-    pointer = take();
+  DeviceMemory& memory = memoryOf(device);
+  const PoolContext context = contextFor(memory.pool(), PoolRecord::State);
+  void* pointer = memory.allocate(nbytes, stream, context);
+  if (C10_UNLIKELY(!pointer) && ipc::sentBlocks().collect()) {
+    pointer = memory.allocate(nbytes, stream, context);
   }
   if (C10_UNLIKELY(!pointer)) {
-    throwOutOfMemory(pool, nbytes, device, getMemoryInfo(device));
+    throwOutOfMemory(device, nbytes);
   }
+  trace(&Trace::trace_gpu_memory_allocation, numberOf(pointer));
   return makeDataPtr(pointer, device);
 }
 
@@ -249,21 +153,15 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
     size_t nbytes,
     const OpenRegStream& stream) {
   const DeviceIndex device = stream.device_index();
-  BlockPool& pool = memoryOf(device).pool;
-  const PoolContext context = contextFor(pool, PoolRecord::State);
-  void* pointer = nullptr;
-  if (C10_LIKELY(cachingEnabled())) {
-    pointer = pool.tryAllocate(nbytes, stream.stream(), context);
-  } else if (!isPlugged()) { // a program's functions may wait
-    pointer = allocateUncached(nbytes, stream);
-  }
-  if (C10_UNLIKELY(!pointer)) {
+  DeviceMemory& memory = memoryOf(device);
+  const PoolContext context = contextFor(memory.pool(), PoolRecord::State);
+  void* pointer = memory.tryAllocate(nbytes, stream, context);
+  if (C10_LIKELY(pointer)) {
+    trace(&Trace::trace_gpu_memory_allocation, numberOf(pointer));
+  } else if (nbytes > DeviceMemory::infoOf(device).second) {
     // Waiting will not help a request for more than there is.
-    const auto info = getMemoryInfo(device);
-    if (nbytes > info.second) {
-      pool.noteFailure(nbytes, stream.stream(), context);
-      throwOutOfMemory(pool, nbytes, device, info);
-    }
+    memory.pool().noteFailure(nbytes, stream, context);
+    throwOutOfMemory(device, nbytes);
   }
   return makeDataPtr(pointer, device);
 }
@@ -295,20 +193,16 @@ void OpenRegDeviceAllocator::copy_data(
 // --- c10::DeviceAllocator -----------------------------------------------------
 
 bool OpenRegDeviceAllocator::initialized() {
-  for (const auto& memory : memories) {
-    if (memory.load(std::memory_order_relaxed)) {
-      return true;
-    }
-  }
-  return false;
+  bool any = false;
+  DeviceMemory::forEach([&](DeviceMemory& /*memory*/) { any = true; });
+  return any;
 }
 
 void OpenRegDeviceAllocator::emptyCache(MempoolId_t id) {
-  for (const auto& memory : memories) {
-    if (Memory* used = memory.load(std::memory_order_acquire)) {
-      used->pool.emptyCache(id, contextFor(used->pool, PoolRecord::All));
-    }
-  }
+  DeviceMemory::forEach([&](DeviceMemory& memory) {
+    BlockPool& pool = memory.pool();
+    pool.emptyCache(id, contextFor(pool, PoolRecord::All));
+  });
 }
 
 void OpenRegDeviceAllocator::recordStream(const DataPtr& data, Stream stream) {
@@ -321,15 +215,16 @@ void OpenRegDeviceAllocator::recordStream(const DataPtr& data, Stream stream) {
       data.device());
   const OpenRegStream used(stream);
   // Memory that came from elsewhere is not the pool's to reuse.
-  if (!recordReceived(data, used)) {
+  if (!ipc::recordReceived(data, used)) {
     memoryOf(data.device().index())
-        .pool.recordStream(data.get(), used.stream());
+        .pool()
+        .recordStream(data.get(), used.stream());
   }
 }
 
 CachingDeviceAllocator::DeviceStats OpenRegDeviceAllocator::getDeviceStats(
     DeviceIndex device) {
-  const PoolStats from = memoryOf(device).pool.stats();
+  const PoolStats from = memoryOf(device).pool().stats();
   CachingDeviceAllocator::DeviceStats to;
   const auto copyOne = [](const PoolStat& source,
                           CachingAllocator::Stat& target) {
@@ -367,29 +262,26 @@ CachingDeviceAllocator::DeviceStats OpenRegDeviceAllocator::getDeviceStats(
 }
 
 void OpenRegDeviceAllocator::resetAccumulatedStats(DeviceIndex device) {
-  memoryOf(device).pool.resetAccumulatedStats();
+  memoryOf(device).pool().resetAccumulatedStats();
 }
 
 void OpenRegDeviceAllocator::resetPeakStats(DeviceIndex device) {
-  memoryOf(device).pool.resetPeakStats();
+  memoryOf(device).pool().resetPeakStats();
 }
 
 std::pair<size_t, size_t> OpenRegDeviceAllocator::getMemoryInfo(
     DeviceIndex device) {
-  const OpenRegGuard guard(device);
-  size_t free = 0, total = 0;
-  OPENREG_CHECK(orMemGetInfo(&free, &total));
-  return {free, total};
+  return DeviceMemory::infoOf(device);
 }
 
 // --- more ---------------------------------------------------------------------
 
 BlockPool& OpenRegDeviceAllocator::pool(DeviceIndex device) {
-  return memoryOf(device).pool;
+  return memoryOf(device).pool();
 }
 
 double OpenRegDeviceAllocator::memoryFraction(DeviceIndex device) {
-  return memoryOf(device).fraction;
+  return memoryOf(device).fraction();
 }
 
 void OpenRegDeviceAllocator::setMemoryFraction(
@@ -400,19 +292,12 @@ void OpenRegDeviceAllocator::setMemoryFraction(
       "Invalid fraction value: ",
       fraction,
       ". Allowed range: 0~1");
-  const auto total = static_cast<double>(getMemoryInfo(device).second);
-  Memory& memory = memoryOf(device);
-  memory.pool.setLimit(
-      fraction == 1 ? SIZE_MAX : static_cast<size_t>(fraction * total));
-  memory.fraction = fraction;
+  memoryOf(device).setFraction(fraction);
 }
 
 void OpenRegDeviceAllocator::reloadConfig() {
-  for (const auto& memory : memories) {
-    if (Memory* used = memory.load(std::memory_order_acquire)) {
-      used->pool.setConfig(poolConfig());
-    }
-  }
+  DeviceMemory::forEach(
+      [](DeviceMemory& memory) { memory.pool().setConfig(poolConfig()); });
 }
 
 void OpenRegDeviceAllocator::setContextRecorder(

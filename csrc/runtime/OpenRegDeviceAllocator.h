@@ -1,8 +1,8 @@
 // Device memory for PyTorch: a pool per device behind c10's allocator interface.
 #pragma once
 
-#include "runtime/OpenRegBlockPool.h"
 #include "runtime/OpenRegStream.h"
+#include "runtime/pool/BlockPool.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 
@@ -10,6 +10,8 @@ namespace c10::openreg {
 
 /// The allocator of all openreg devices. Tensors hold device addresses, at which
 /// the host may not read; kernels use kernelAddress().
+///
+/// Threads: any may call anything.
 class OpenRegDeviceAllocator final : public DeviceAllocator {
  public:
   // --- c10::Allocator: for the current device and stream ---

@@ -1,23 +1,56 @@
 #include "runtime/OpenRegEvent.h"
 
-#include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegTrace.h"
 
 namespace c10::openreg {
 
-bool queryHandle(orEvent_t event) {
-  return !event || OPENREG_IS_READY(orEventQuery(event));
+orEvent_t createEvent(DeviceIndex device, unsigned flags) {
+  const DeviceScope scope(device);
+  orEvent_t event = nullptr;
+  OPENREG_CHECK(orEventCreateWithFlags(&event, flags));
+  trace(&Trace::trace_gpu_event_creation, numberOf(event));
+  return event;
 }
+
+void destroyEvent(orEvent_t event) noexcept {
+  trace(&Trace::trace_gpu_event_deletion, numberOf(event));
+  OPENREG_CHECK_WARN(orEventDestroy(event));
+}
+
+void recordEvent(orEvent_t event, const OpenRegStream& stream) {
+  OPENREG_CHECK(orEventRecord(event, stream));
+  trace(
+      &Trace::trace_gpu_event_record,
+      numberOf(event),
+      numberOf(stream.stream()));
+}
+
+void waitForEvent(const OpenRegStream& stream, orEvent_t event) {
+  OPENREG_CHECK(orStreamWaitEvent(stream, event, 0));
+  trace(
+      &Trace::trace_gpu_event_wait, numberOf(event), numberOf(stream.stream()));
+}
+
+bool queryEvent(orEvent_t event) {
+  return OPENREG_IS_READY(orEventQuery(event));
+}
+
+void synchronizeEvent(orEvent_t event) {
+  trace(&Trace::trace_gpu_event_synchronization, numberOf(event));
+  OPENREG_CHECK(orEventSynchronize(event));
+}
+
+// --- OpenRegEvent -------------------------------------------------------------
 
 OpenRegEvent::~OpenRegEvent() {
   if (event_) {
-    OPENREG_CHECK_WARN(orEventDestroy(event_));
+    destroyEvent(event_);
   }
 }
 
 void OpenRegEvent::record(const OpenRegStream& stream) {
   if (!event_) {
-    const OpenRegGuard guard(stream.device());
-    OPENREG_CHECK(orEventCreateWithFlags(&event_, flags_));
+    event_ = createEvent(stream.device_index(), flags_);
     device_ = stream.device_index();
   }
   TORCH_CHECK(
@@ -26,22 +59,22 @@ void OpenRegEvent::record(const OpenRegStream& stream) {
       static_cast<int>(device_),
       ", so it cannot be recorded on a stream of ",
       stream.device());
-  OPENREG_CHECK(orEventRecord(event_, stream));
+  recordEvent(event_, stream);
 }
 
 void OpenRegEvent::block(const OpenRegStream& stream) const {
   if (event_) {
-    OPENREG_CHECK(orStreamWaitEvent(stream, event_, 0));
+    waitForEvent(stream, event_);
   }
 }
 
 bool OpenRegEvent::query() const {
-  return queryHandle(event_);
+  return !event_ || queryEvent(event_);
 }
 
 void OpenRegEvent::synchronize() const {
   if (event_) {
-    OPENREG_CHECK(orEventSynchronize(event_));
+    synchronizeEvent(event_);
   }
 }
 

@@ -7,12 +7,25 @@
 
 namespace c10::openreg {
 
-/// Whether the work an event stands for has finished; true for nullptr.
-bool queryHandle(orEvent_t event);
+// --- events of libopenreg, each step told to PyTorch's GPU trace ---
+
+/// A new event on a device.
+orEvent_t createEvent(DeviceIndex device, unsigned flags);
+void destroyEvent(orEvent_t event) noexcept;
+/// Lets the event stand for all work queued in the stream so far.
+void recordEvent(orEvent_t event, const OpenRegStream& stream);
+/// Makes later work of the stream wait for the event.
+void waitForEvent(const OpenRegStream& stream, orEvent_t event);
+/// Whether the work an event stands for has finished.
+bool queryEvent(orEvent_t event);
+/// Makes the host wait for it.
+void synchronizeEvent(orEvent_t event);
 
 /// A point in a stream's work. The event of libopenreg is made by the first
 /// record(), on the stream's device, so an OpenRegEvent may be declared before
 /// anyone knows the device.
+///
+/// Threads: one at a time, but for the const methods.
 class OpenRegEvent {
  public:
   explicit OpenRegEvent(unsigned flags = orEventDisableTiming) noexcept

@@ -1,12 +1,15 @@
 #include "runtime/OpenRegException.h"
 
+#include <c10/util/Exception.h>
+
 namespace c10::openreg {
 namespace {
 
 // The kind in the first line, as CUDA has it; the case in the second.
-std::string describe(orError_t status, const char* call) {
-  const std::string detail = orGetLastErrorDetail();
-  orGetLastError(); // reported now, so the next call starts clean
+std::string describe(
+    orError_t status,
+    const std::string& detail,
+    const std::string& where) {
   return c10::str(
       "OpenReg error: ",
       orGetErrorString(status),
@@ -16,20 +19,34 @@ std::string describe(orError_t status, const char* call) {
       orGetErrorName(status),
       ", ",
       static_cast<int>(status),
-      ", in `",
-      call,
-      "`)");
+      where,
+      ")");
+}
+
+std::string describeCall(orError_t status, const char* call) {
+  const std::string detail = orGetLastErrorDetail();
+  orGetLastError(); // reported now, so the next call starts clean
+  return describe(status, detail, c10::str(", in `", call, "`"));
 }
 
 } // namespace
 
-void throwError(orError_t status, const char* call, SourceLocation where) {
+void throwError(orError_t status, const char* call, CallSite where) {
   throw AcceleratorError(
-      where, static_cast<int32_t>(status), describe(status, call));
+      {where.function, where.file, where.line},
+      static_cast<int32_t>(status),
+      describeCall(status, call));
+}
+
+void throwError(orError_t status, const std::string& what) {
+  throw AcceleratorError(
+      {__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
+      static_cast<int32_t>(status),
+      describe(status, what, ""));
 }
 
 void warnOfError(orError_t status, const char* call) noexcept {
-  warnQuietly(describe(status, call));
+  warnQuietly(describeCall(status, call));
 }
 
 void warnQuietly(const std::string& message) noexcept {

@@ -1,34 +1,46 @@
-// How a failing libopenreg call becomes an exception or a warning.
+// How a failing libopenreg call becomes an exception or a warning. Free of c10, so
+// that what needs nothing else of it can be tested under the sanitizers.
 #pragma once
-
-#include <c10/util/Exception.h>
 
 #include <openreg.h>
 
+#include <cstdint>
+#include <string>
+
 namespace c10::openreg {
+
+/// Where in the sources a call stands.
+struct CallSite {
+  const char* function;
+  const char* file;
+  uint32_t line;
+};
 
 /// Throws c10::AcceleratorError (torch.AcceleratorError in Python) with the
 /// library's sentence. Out of line: it is the unlikely half of check().
 [[noreturn]] void throwError(
     orError_t status,
     const char* call,
-    SourceLocation where);
+    CallSite where);
 
-/// The same as a warning, for destructors and noexcept code.
+/// The same with a sentence of our own, which says what is wrong.
+[[noreturn]] void throwError(orError_t status, const std::string& what);
+
+/// A failed call as a warning, for destructors and noexcept code.
 void warnOfError(orError_t status, const char* call) noexcept;
 
 /// A warning that is never an exception, even if Python turns warnings into
 /// errors.
 void warnQuietly(const std::string& message) noexcept;
 
-inline void check(orError_t status, const char* call, SourceLocation where) {
-  if (C10_UNLIKELY(status != orSuccess)) {
+inline void check(orError_t status, const char* call, CallSite where) {
+  if (status != orSuccess) [[unlikely]] {
     throwError(status, call, where);
   }
 }
 
 /// The answer of a query: orErrorNotReady means no, and any other error throws.
-inline bool isReady(orError_t status, const char* call, SourceLocation where) {
+inline bool isReady(orError_t status, const char* call, CallSite where) {
   if (status == orErrorNotReady) {
     orGetLastError(); // an answer, not a failure
     return false;
@@ -38,7 +50,7 @@ inline bool isReady(orError_t status, const char* call, SourceLocation where) {
 }
 
 inline void checkWarn(orError_t status, const char* call) noexcept {
-  if (C10_UNLIKELY(status != orSuccess)) {
+  if (status != orSuccess) [[unlikely]] {
     warnOfError(status, call);
   }
 }

@@ -1,6 +1,6 @@
 #include "runtime/OpenRegFunctions.h"
 
-#include "runtime/OpenRegException.h"
+#include "runtime/OpenRegTrace.h"
 
 #include <atomic>
 
@@ -80,8 +80,30 @@ bool can_device_access_peer(DeviceIndex device, DeviceIndex peer) {
   return can != 0;
 }
 
+int device_utilization(DeviceIndex device) {
+  int percent = 0;
+  OPENREG_CHECK(orDeviceGetUtilization(&percent, device));
+  return percent;
+}
+
 void device_synchronize() {
+  trace(&Trace::trace_gpu_device_synchronization);
   OPENREG_CHECK(orDeviceSynchronize());
+}
+
+bool runs_in_device_processes() noexcept {
+  static std::atomic<int> known{-1}; // it never changes
+  int executor = known.load(std::memory_order_relaxed);
+  if (C10_UNLIKELY(executor < 0)) {
+    orExecutor found = orExecutorThread;
+    if (orGetExecutor(&found) == orSuccess) {
+      known.store(found, std::memory_order_relaxed);
+    } else {
+      orGetLastError(); // whoever uses the device hears of it
+    }
+    executor = found;
+  }
+  return executor == orExecutorProcess;
 }
 
 bool is_in_bad_fork() noexcept {

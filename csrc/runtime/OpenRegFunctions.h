@@ -1,15 +1,11 @@
 // The current device and its neighbours, under the names c10/cuda uses.
 #pragma once
 
+#include "runtime/OpenRegDeviceScope.h"
+
 #include <c10/core/Device.h>
 
-#include <openreg.h>
-
 namespace c10::openreg {
-
-/// Most devices there can be, the bound of OPENREG_DEVICE_COUNT: for arrays with
-/// a place per device.
-inline constexpr int kMaxDevices = 64;
 
 /// The number of visible devices; 0 if the library cannot be used. Never throws,
 /// starts nothing, and answers in a forked child too.
@@ -38,8 +34,15 @@ DeviceIndex device_or_current(DeviceIndex device);
 orDeviceProp get_device_properties(DeviceIndex device);
 bool can_device_access_peer(DeviceIndex device, DeviceIndex peer);
 
+/// The part of the next 20 milliseconds or so, in percent, in which a device works.
+int device_utilization(DeviceIndex device);
+
 /// Waits for all work of the current device.
 void device_synchronize();
+
+/// Whether kernels run in device processes (OPENREG_EXECUTOR=process), as libopenreg
+/// has read it at its first use.
+bool runs_in_device_processes() noexcept;
 
 /// Whether the process was forked after the device was used: then it is unusable.
 bool is_in_bad_fork() noexcept;

@@ -16,6 +16,8 @@ namespace c10::openreg {
 ///
 /// Numbers are drawn in the order of the program, whatever streams the draws are
 /// queued in.
+///
+/// Threads: any may call anything of its own; of CPUGeneratorImpl under lock().
 class GeneratorState final : public at::CPUGeneratorImpl {
  public:
   using CPUGeneratorImpl::CPUGeneratorImpl;
@@ -42,6 +44,8 @@ class GeneratorState final : public at::CPUGeneratorImpl {
 /// A generator of an openreg device: the device, and a state that generators can
 /// share. Work that is queued holds the state it was queued with, so a generator
 /// may be given another one at any time.
+///
+/// Threads: any may call anything.
 class OpenRegGeneratorImpl final : public GeneratorImpl {
  public:
   explicit OpenRegGeneratorImpl(

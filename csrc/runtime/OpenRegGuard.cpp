@@ -1,11 +1,9 @@
 #include "runtime/OpenRegGuard.h"
 
-#include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegEvent.h"
-#include "runtime/OpenRegIpc.h"
 #include "runtime/OpenRegThreads.h"
 
-#include <utility>
+#include <c10/core/CachingDeviceAllocator.h>
 
 namespace c10::openreg {
 namespace {
@@ -18,8 +16,24 @@ orEvent_t handleOf(void* event) {
   return static_cast<orEvent_t>(event);
 }
 
-// What the next record of an event without handle takes instead of recording.
-thread_local orEvent_t adopted = nullptr;
+// docs:begin adopted-event
+// An event of PyTorch takes its handle from its first record. To give it one that
+// exists already it is recorded in a stream that does not: the id is the complement
+// of the handle, a negative number, and no stream has such an id.
+StreamId idToAdopt(orEvent_t event) {
+  return ~reinterpret_cast<StreamId>(event);
+}
+
+orEvent_t eventToAdopt(const Stream& stream) {
+  if (C10_LIKELY(stream.id() >= 0)) {
+    return nullptr;
+  }
+  const auto event = reinterpret_cast<orEvent_t>(~stream.id());
+  const bool exists = orEventQuery(event) != orErrorInvalidHandle;
+  orGetLastError(); // an id made up in Python names nothing
+  return exists ? event : nullptr;
+}
+// docs:end adopted-event
 
 } // namespace
 
@@ -107,7 +121,7 @@ void OpenRegGuardImpl::synchronizeStream(const Stream& stream) const {
 void OpenRegGuardImpl::recordDataPtrOnStream(
     const DataPtr& data,
     const Stream& stream) const {
-  getOpenRegDeviceAllocator().recordStream(data, stream);
+  c10::getDeviceAllocator(static_type)->recordStream(data, stream);
 }
 
 // --- events -------------------------------------------------------------------
@@ -115,7 +129,7 @@ void OpenRegGuardImpl::recordDataPtrOnStream(
 void OpenRegGuardImpl::destroyEvent(void* event, DeviceIndex /*device*/)
     const noexcept {
   if (event) {
-    OPENREG_CHECK_WARN(orEventDestroy(handleOf(event)));
+    openreg::destroyEvent(handleOf(event));
   }
 }
 
@@ -132,42 +146,36 @@ void OpenRegGuardImpl::record(
       static_cast<int>(stream.device_index()),
       ".");
   const OpenRegStream recording(stream);
-  if (!*event && adopted) {
-    *event = std::exchange(adopted, nullptr);
-    return;
-  }
   if (!*event) {
-    const OpenRegGuard guard(stream.device());
-    orEvent_t created = nullptr;
-    OPENREG_CHECK(orEventCreateWithFlags(
-        &created,
+    if (const orEvent_t adopted = eventToAdopt(stream)) {
+      *event = adopted;
+      return;
+    }
+    *event = createEvent(
+        stream.device_index(),
         flag == EventFlag::BACKEND_DEFAULT ? orEventEnableTiming
-                                           : orEventDisableTiming));
-    *event = created;
+                                           : orEventDisableTiming);
   }
-  OPENREG_CHECK(orEventRecord(handleOf(*event), recording));
+  recordEvent(handleOf(*event), recording);
 }
 
-// An event of PyTorch takes a handle from its first record only. To be recorded is
-// also what makes it ask libopenreg when it is waited for.
 void adoptEvent(Event& event, orEvent_t handle, DeviceIndex device) {
-  adopted = handle;
-  event.record(getDefaultOpenRegStream(device));
+  event.record(Stream(Stream::UNSAFE, makeDevice(device), idToAdopt(handle)));
 }
 
 void OpenRegGuardImpl::block(void* event, const Stream& stream) const {
   if (event) {
-    OPENREG_CHECK(orStreamWaitEvent(OpenRegStream(stream), handleOf(event), 0));
+    waitForEvent(OpenRegStream(stream), handleOf(event));
   }
 }
 
 bool OpenRegGuardImpl::queryEvent(void* event) const {
-  return queryHandle(handleOf(event));
+  return !event || openreg::queryEvent(handleOf(event));
 }
 
 void OpenRegGuardImpl::synchronizeEvent(void* event) const {
   if (event) {
-    OPENREG_CHECK(orEventSynchronize(handleOf(event)));
+    openreg::synchronizeEvent(handleOf(event));
   }
 }
 

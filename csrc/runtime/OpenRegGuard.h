@@ -3,6 +3,7 @@
 
 #include "runtime/OpenRegStream.h"
 
+#include <c10/core/Event.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/InlineDeviceGuard.h>
 #include <c10/core/impl/InlineStreamGuard.h>
@@ -11,6 +12,8 @@ namespace c10::openreg {
 
 /// The implementation behind c10::DeviceGuard, c10::StreamGuard and c10::Event
 /// for openreg. Methods that PyTorch calls from destructors never throw.
+///
+/// Threads: any may call anything; there is one for all.
 struct OpenRegGuardImpl final : c10::impl::DeviceGuardImplInterface {
   static constexpr DeviceType static_type = DeviceType::PrivateUse1;
 
@@ -58,6 +61,10 @@ struct OpenRegGuardImpl final : c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override;
   double elapsedTime(void* start, void* end, DeviceIndex device) const override;
 };
+
+/// Gives an event of PyTorch that was never recorded a handle of libopenreg, which it
+/// destroys in the end.
+void adoptEvent(Event& event, orEvent_t handle, DeviceIndex device);
 
 /// Makes a device current for a scope: `OpenRegGuard guard(tensor.device());`
 class OpenRegGuard : public c10::impl::InlineDeviceGuard<OpenRegGuardImpl> {

@@ -1,5 +1,6 @@
 #include "runtime/OpenRegHooks.h"
 
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegGenerator.h"
 #include "runtime/OpenRegGuard.h"
@@ -56,14 +57,8 @@ Allocator* OpenRegHooksInterface::getPinnedMemoryAllocator() const {
 
 // docs:begin device-from-pointer
 Device OpenRegHooksInterface::getDeviceFromPtr(void* data) const {
-  orPointerAttributes attributes;
-  OPENREG_CHECK(orPointerGetAttributes(&attributes, data));
-  TORCH_CHECK(
-      attributes.type == orMemoryTypeDevice,
-      "the pointer ",
-      data,
-      " is not memory of an openreg device");
-  return {DeviceType::PrivateUse1, static_cast<DeviceIndex>(attributes.device)};
+  return {
+      DeviceType::PrivateUse1, static_cast<DeviceIndex>(deviceOfPointer(data))};
 }
 // docs:end device-from-pointer
 

@@ -5,6 +5,7 @@
 
 namespace c10::openreg {
 
+/// Threads: any may call anything; there is one for all.
 struct OpenRegHooksInterface final : at::PrivateUse1HooksInterface {
   // --- presence: these never throw, and start nothing ---
   bool isBuilt() const override {

@@ -1,16 +1,49 @@
 #include "runtime/OpenRegHostAllocator.h"
 
 #include "runtime/OpenRegEvent.h"
-#include "runtime/OpenRegGuard.h"
 
 #include <cstring>
+#include <mutex>
+#include <unordered_map>
 
 namespace c10::openreg {
 namespace {
 
 // PyTorch's cache does the work; it asks for memory and events here.
+//
+// It hands out a pointer and a block, and wants the block back. Here the pointer
+// stands for both, as raw_allocate() asks for.
 struct HostCache final
     : at::CachingHostAllocatorImpl<OpenRegStream, OpenRegEvent> {
+  std::pair<void*, void*> allocate(size_t size) override {
+    const auto [pointer, block] = CachingHostAllocatorImpl::allocate(size);
+    if (block) {
+      const std::lock_guard lock(mutex_);
+      blocks_[pointer] = block;
+    }
+    return {pointer, pointer};
+  }
+
+  void free(void* pointer) override {
+    void* block = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = blocks_.extract(pointer)) {
+        block = found.mapped();
+      }
+    }
+    if (pointer && !block) {
+      warnQuietly(c10::str("there is no pinned allocation at ", pointer));
+    }
+    CachingHostAllocatorImpl::free(block);
+  }
+
+  // `pointer` may lie anywhere in the allocation, unless `context` is not ours.
+  bool record_event(void* pointer, void* context, Stream stream) override {
+    return CachingHostAllocatorImpl::record_event(context, nullptr, stream) ||
+        CachingHostAllocatorImpl::record_event(pointer, nullptr, stream);
+  }
+
   void copy_data(void* dest, const void* src, size_t count) const override {
     std::memcpy(dest, src, count);
   }
@@ -43,20 +76,27 @@ struct HostCache final
   OpenRegStream get_current_stream() const override {
     return getCurrentOpenRegStream();
   }
+
+  std::mutex mutex_;
+  std::unordered_map<void*, void*> blocks_; // that are allocated
 };
 
-void deleteHostBlock(void* block);
+void deletePinned(void* pointer);
 
 struct OpenRegHostAllocator final
-    : at::CachingHostAllocatorInterface<HostCache, deleteHostBlock> {};
+    : at::CachingHostAllocatorInterface<HostCache, deletePinned> {
+  DeleterFnPtr raw_deleter() const override {
+    return &deletePinned;
+  }
+};
 
 OpenRegHostAllocator& hostAllocator() {
   static auto* allocator = new OpenRegHostAllocator;
   return *allocator;
 }
 
-void deleteHostBlock(void* block) {
-  hostAllocator().free(block);
+void deletePinned(void* pointer) {
+  hostAllocator().free(pointer);
 }
 
 REGISTER_HOST_ALLOCATOR(at::kPrivateUse1, &hostAllocator())
@@ -65,13 +105,6 @@ REGISTER_HOST_ALLOCATOR(at::kPrivateUse1, &hostAllocator())
 
 at::HostAllocator* getOpenRegHostAllocator() {
   return &hostAllocator();
-}
-
-bool isPinned(const void* pointer) {
-  orPointerAttributes attributes;
-  const orError_t status = orPointerGetAttributes(&attributes, pointer);
-  orGetLastError(); // a freed device address is an answer too
-  return status == orSuccess && attributes.type == orMemoryTypeHost;
 }
 
 } // namespace c10::openreg

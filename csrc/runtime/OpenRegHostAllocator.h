@@ -8,9 +8,8 @@ namespace c10::openreg {
 /// The allocator behind pin_memory(): PyTorch's caching host allocator over
 /// orMallocHost(). A block that a non-blocking copy uses is not handed out again
 /// before the copy has run.
+///
+/// Threads: any may call anything.
 at::HostAllocator* getOpenRegHostAllocator();
-
-/// Whether a pointer is into pinned or registered host memory.
-bool isPinned(const void* pointer);
 
 } // namespace c10::openreg

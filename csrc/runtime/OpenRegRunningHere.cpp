@@ -1,7 +1,5 @@
 #include "runtime/OpenRegRunningHere.h"
 
-#include <c10/macros/Macros.h>
-
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -74,12 +72,12 @@ void takeSlot() {
 } // namespace
 
 RunningHere::RunningHere(orStream_t stream) {
-  if (C10_UNLIKELY(!mine)) {
+  if (!mine) [[unlikely]] {
     takeSlot();
   }
   const orStream_t outer =
       mine ? mine->stream.load(std::memory_order_relaxed) : nullptr;
-  if (C10_UNLIKELY(!mine || (outer && outer != stream))) {
+  if (!mine || (outer && outer != stream)) [[unlikely]] {
     isOdd_ = true;
     ++odd;
   } else if (!outer) {
@@ -91,7 +89,7 @@ RunningHere::RunningHere(orStream_t stream) {
 }
 
 RunningHere::~RunningHere() {
-  if (C10_LIKELY(isFirst_)) {
+  if (isFirst_) [[likely]] {
     mine->stream.store(nullptr, std::memory_order_release);
   } else if (isOdd_) {
     --odd;
@@ -99,7 +97,7 @@ RunningHere::~RunningHere() {
 }
 
 bool runsElsewhere(orStream_t stream) {
-  if (C10_UNLIKELY(odd.load() > 0)) {
+  if (odd.load() > 0) [[unlikely]] {
     return true;
   }
   const Slots& known = slots();

@@ -10,6 +10,8 @@ namespace c10::openreg {
 /// such a kernel allocates it uses at once; but memory of the stream that another
 /// thread frees meanwhile may be read by work that is queued behind the kernel. So
 /// the allocator must not hand that out before the work has run.
+///
+/// Threads: an object belongs to one; runsElsewhere() may be called by any.
 // docs:end running-here
 class [[nodiscard]] RunningHere {
  public:

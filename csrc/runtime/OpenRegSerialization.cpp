@@ -8,46 +8,56 @@ namespace {
 // PyTorch's own entries of the saved map ("conj", "neg") have no prefix.
 const std::string kPrefix = "openreg.";
 
-struct FlagsMeta final : BackendMeta {
-  TensorFlags flags;
+/// The entries that PyTorch saves: our flags, with the prefix, and whatever else
+/// torch._utils.set_tensor_metadata() was given.
+struct SavedEntries final : BackendMeta {
+  TensorFlags all;
 
-  // A copy of the tensor's metadata gets flags of its own.
+  // A copy of the tensor's metadata gets entries of its own.
   intrusive_ptr<BackendMeta> clone(
       const intrusive_ptr<BackendMeta>& /*self*/) const override {
-    auto copy = make_intrusive<FlagsMeta>();
-    copy->flags = flags;
+    auto copy = make_intrusive<SavedEntries>();
+    copy->all = all;
     return copy;
   }
 };
 
-FlagsMeta* metaOf(const at::Tensor& tensor) {
+SavedEntries* entriesOf(const at::Tensor& tensor) {
   TORCH_CHECK(
       tensor.device().type() == DeviceType::PrivateUse1,
       "expected a tensor of an openreg device, but got one of ",
       tensor.device());
-  return static_cast<FlagsMeta*>(
+  return static_cast<SavedEntries*>(
       tensor.unsafeGetTensorImpl()->get_backend_meta_intrusive_ptr().get());
 }
 
+TensorFlags& makeEntries(const at::Tensor& tensor) {
+  if (SavedEntries* entries = entriesOf(tensor)) {
+    return entries->all;
+  }
+  auto made = make_intrusive<SavedEntries>();
+  TensorFlags& all = made->all;
+  tensor.unsafeGetTensorImpl()->set_backend_meta(std::move(made));
+  return all;
+}
+
 // docs:begin backend-meta
-void saveFlags(const at::Tensor& tensor, TensorFlags& saved) {
-  for (const auto& [name, value] : getTensorFlags(tensor)) {
-    saved[kPrefix + name] = value;
+void saveEntries(const at::Tensor& tensor, TensorFlags& saved) {
+  if (const SavedEntries* entries = entriesOf(tensor)) {
+    saved.insert(entries->all.begin(), entries->all.end());
   }
 }
 
-void loadFlags(const at::Tensor& tensor, TensorFlags& saved) {
+void loadEntries(const at::Tensor& tensor, TensorFlags& saved) {
   for (const auto& [name, value] : saved) {
-    if (name.starts_with(kPrefix)) {
-      setTensorFlag(tensor, name.substr(kPrefix.size()), value);
-    }
+    makeEntries(tensor)[name] = value;
   }
 }
 
 struct RegisterSerialization {
   RegisterSerialization() {
     torch::jit::TensorBackendMetaRegistry(
-        DeviceType::PrivateUse1, &saveFlags, &loadFlags);
+        DeviceType::PrivateUse1, &saveEntries, &loadEntries);
   }
 } registerSerialization;
 // docs:end backend-meta
@@ -55,18 +65,22 @@ struct RegisterSerialization {
 } // namespace
 
 TensorFlags getTensorFlags(const at::Tensor& tensor) {
-  const FlagsMeta* meta = metaOf(tensor);
-  return meta ? meta->flags : TensorFlags();
+  TensorFlags flags;
+  if (const SavedEntries* entries = entriesOf(tensor)) {
+    for (const auto& [name, value] : entries->all) {
+      if (name.starts_with(kPrefix)) {
+        flags[name.substr(kPrefix.size())] = value;
+      }
+    }
+  }
+  return flags;
 }
 
-void setTensorFlag(const at::Tensor& tensor, std::string name, bool value) {
-  FlagsMeta* meta = metaOf(tensor);
-  if (!meta) {
-    auto made = make_intrusive<FlagsMeta>();
-    meta = made.get();
-    tensor.unsafeGetTensorImpl()->set_backend_meta(std::move(made));
-  }
-  meta->flags[std::move(name)] = value;
+void setTensorFlag(
+    const at::Tensor& tensor,
+    const std::string& name,
+    bool value) {
+  makeEntries(tensor)[kPrefix + name] = value;
 }
 
 } // namespace c10::openreg

@@ -14,6 +14,9 @@ using TensorFlags = std::unordered_map<std::string, bool>;
 
 /// The flags of an openreg tensor; throws for a tensor of another device.
 TensorFlags getTensorFlags(const at::Tensor& tensor);
-void setTensorFlag(const at::Tensor& tensor, std::string name, bool value);
+void setTensorFlag(
+    const at::Tensor& tensor,
+    const std::string& name,
+    bool value);
 
 } // namespace c10::openreg

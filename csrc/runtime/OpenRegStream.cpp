@@ -1,7 +1,7 @@
 #include "runtime/OpenRegStream.h"
 
-#include "runtime/OpenRegGuard.h"
 #include "runtime/OpenRegSyncDebug.h"
+#include "runtime/OpenRegTrace.h"
 
 #include <algorithm>
 #include <array>
@@ -25,11 +25,12 @@ struct StreamPool {
 
   orStream_t take(DeviceIndex device, int priority) {
     std::call_once(once, [&] {
-      const OpenRegGuard guard(device);
+      const DeviceScope scope(device);
       for (orStream_t& stream : streams) {
         // Independent of the default stream, as PyTorch's streams are on CUDA.
         OPENREG_CHECK(
             orStreamCreateWithPriority(&stream, orStreamNonBlocking, priority));
+        trace(&Trace::trace_gpu_stream_creation, numberOf(stream));
       }
     });
     return streams[next++ % kStreamsPerPool];
@@ -82,7 +83,7 @@ bool OpenRegStream::query() const {
 }
 
 void OpenRegStream::synchronize() const {
-  noteSynchronization();
+  noteSynchronization(stream());
   OPENREG_CHECK(orStreamSynchronize(stream()));
 }
 

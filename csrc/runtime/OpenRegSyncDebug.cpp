@@ -1,5 +1,7 @@
 #include "runtime/OpenRegSyncDebug.h"
 
+#include "runtime/OpenRegTrace.h"
+
 #include <c10/util/Exception.h>
 
 #include <atomic>
@@ -31,6 +33,11 @@ void noteSynchronization() {
   constexpr auto kSentence = "called a synchronizing OpenReg operation";
   TORCH_CHECK(mode != SyncDebugMode::Error, kSentence);
   TORCH_WARN(kSentence);
+}
+
+void noteSynchronization(orStream_t stream) {
+  noteSynchronization();
+  trace(&Trace::trace_gpu_stream_synchronization, numberOf(stream));
 }
 
 } // namespace c10::openreg

@@ -1,6 +1,8 @@
 // A mode that reports calls which make the host wait for the device.
 #pragma once
 
+#include <openreg.h>
+
 namespace c10::openreg {
 
 /// The values are those of torch.cuda.set_sync_debug_mode().
@@ -10,7 +12,11 @@ enum class SyncDebugMode { Disabled = 0, Warn = 1, Error = 2 };
 void set_sync_debug_mode(int mode);
 SyncDebugMode get_sync_debug_mode() noexcept;
 
-/// To be called before the host waits; does what the mode says.
+/// To be called before the host waits for a stream: does what the mode says, then
+/// tells PyTorch's GPU trace.
+void noteSynchronization(orStream_t stream);
+
+/// Does what the mode says, where no single stream is waited for.
 void noteSynchronization();
 
 } // namespace c10::openreg

@@ -1,7 +1,7 @@
 #include "runtime/OpenRegUncachedMemory.h"
 
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegException.h"
-#include "runtime/OpenRegGuard.h"
 
 #include <atomic>
 #include <mutex>
@@ -12,7 +12,6 @@
 namespace c10::openreg {
 namespace {
 
-std::atomic<bool> enabled{true};
 PluggedAllocator plugged;
 
 struct Allocation {
@@ -55,43 +54,31 @@ void releaseDropped() {
   }
 }
 
-void* fromDevice(size_t nbytes, DeviceIndex device) {
-  releaseDropped();
-  const OpenRegGuard guard(device);
-  void* pointer = nullptr;
-  const orError_t status = orMalloc(&pointer, nbytes);
-  if (status == orErrorMemoryAllocation) {
-    orGetLastError(); // the caller makes an exception of it
-    return nullptr;
-  }
-  OPENREG_CHECK(status);
-  return pointer;
-}
-
 } // namespace
 
-bool cachingEnabled() noexcept {
-  return enabled.load(std::memory_order_relaxed);
-}
+std::atomic<bool> detail::caching{true};
 
 void enableCaching(bool value) noexcept {
-  enabled = value && !isPlugged();
+  detail::caching = value && !isPlugged();
 }
 
 void plugAllocator(const PluggedAllocator& allocator) {
   plugged = allocator;
-  enabled = false;
+  detail::caching = false;
 }
 
 bool isPlugged() noexcept {
   return plugged.allocate != nullptr;
 }
 
-void* allocateUncached(size_t nbytes, const OpenRegStream& stream) {
-  const int device = stream.device_index();
-  void* pointer = isPlugged()
-      ? plugged.allocate(static_cast<ssize_t>(nbytes), device, stream)
-      : fromDevice(nbytes, stream.device_index());
+void* allocateUncached(size_t nbytes, int device, orStream_t stream) {
+  void* pointer = nullptr;
+  if (isPlugged()) {
+    pointer = plugged.allocate(static_cast<ssize_t>(nbytes), device, stream);
+  } else {
+    releaseDropped();
+    pointer = mallocOn(device, nbytes);
+  }
   if (pointer) {
     const std::lock_guard lock(memory().mutex);
     memory().live[pointer] = {nbytes, device, stream};
@@ -120,7 +107,7 @@ bool freeUncached(void* pointer) {
   return true;
 }
 
-std::vector<const void*> uncachedOn(DeviceIndex device) {
+std::vector<const void*> uncachedOn(int device) {
   std::vector<const void*> found;
   const std::lock_guard lock(memory().mutex);
   for (const auto& [pointer, allocation] : memory().live) {

@@ -1,17 +1,28 @@
 // Device memory around the pool: for torch.openreg.caching_allocator_enable(), and
 // for allocators that a program brings.
+//
+// Threads: any may call anything, but for plugAllocator().
 #pragma once
 
-#include "runtime/OpenRegStream.h"
+#include <openreg.h>
 
+#include <atomic>
 #include <cstddef>
 #include <vector>
 
+#include <sys/types.h>
+
 namespace c10::openreg {
+
+namespace detail {
+extern std::atomic<bool> caching;
+}
 
 /// Whether allocations go through the pool, as they do at first. What was
 /// allocated either way is freed the way it came.
-bool cachingEnabled() noexcept;
+inline bool cachingEnabled() noexcept {
+  return detail::caching.load(std::memory_order_relaxed);
+}
 void enableCaching(bool enabled) noexcept;
 
 /// Functions of a program that do what orMalloc() and orFree() do.
@@ -27,13 +38,13 @@ void plugAllocator(const PluggedAllocator& allocator);
 bool isPlugged() noexcept;
 
 /// Memory straight from the device, or nullptr if it has not that much.
-void* allocateUncached(size_t nbytes, const OpenRegStream& stream);
+void* allocateUncached(size_t nbytes, int device, orStream_t stream);
 
 /// Gives it back, after waiting for the device; from inside a kernel, which may
 /// not wait, with a later call. Returns false if the memory is not of this kind.
 bool freeUncached(void* pointer);
 
 /// What a device has of this kind.
-std::vector<const void*> uncachedOn(DeviceIndex device);
+std::vector<const void*> uncachedOn(int device);
 
 } // namespace c10::openreg

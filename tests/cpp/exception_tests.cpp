@@ -25,6 +25,15 @@ TEST(ExceptionTest, TheMessageHasTheKindTheCodeTheCallAndTheSentence) {
   EXPECT_TRUE(has(message, "[0, 2)"));
 }
 
+TEST(ExceptionTest, ASentenceOfOurOwnHasTheSameForm) {
+  const auto fail = [] { throwError(orErrorDeviceLost, "it fell off"); };
+  EXPECT_EQ(codeOf(fail), orErrorDeviceLost);
+  const std::string kind = orGetErrorString(orErrorDeviceLost);
+  EXPECT_EQ(
+      messageOf(fail),
+      "OpenReg error: " + kind + "\nit fell off (orErrorDeviceLost, 46)");
+}
+
 TEST(ExceptionTest, TheBacktraceStartsAtTheCaller) {
   try {
     setDeviceSeven();

@@ -90,6 +90,20 @@ TEST_F(GuardTest, DeviceCountIsThatOfTheDriver) {
   EXPECT_EQ(guard.deviceCount(), count);
 }
 
+TEST_F(GuardTest, WhoRunsKernelsIsWhatLibopenregHasRead) {
+  const auto isTold = [](const char* value, bool expected) {
+    return [value, expected] {
+      setenv("OPENREG_EXECUTOR", value, 1);
+      CHILD_REQUIRE(runs_in_device_processes() == expected);
+      setenv("OPENREG_EXECUTOR", expected ? "thread" : "process", 1);
+      return runs_in_device_processes() == expected;
+    };
+  };
+  EXPECT_CHILD_SUCCEEDS(isTold("thread", false));
+  EXPECT_CHILD_SUCCEEDS(isTold("process", true));
+  EXPECT_CHILD_SUCCEEDS(isTold("nonsense", false)); // whoever uses it hears
+}
+
 TEST_F(GuardTest, EveryDtypeIsSupported) {
   const auto bits = [](const DeviceCapability& capability) {
     return capability.capability_data.capability_bits;
@@ -277,6 +291,36 @@ TEST_F(GuardEventTest, EventsThatNameNothingAreRefused) {
   EXPECT_EQ(
       codeOf([&] { guard.synchronizeEvent(wrong); }), orErrorInvalidHandle);
   EXPECT_EQ(codeOf([&] { guard.block(wrong, stream); }), orErrorInvalidHandle);
+}
+
+TEST_F(GuardEventTest, AnEventOfPyTorchAdoptsAHandle) {
+  const orEvent_t handle = createEvent(1, orEventInterprocess);
+  {
+    Event adopting(DeviceType::PrivateUse1);
+    adoptEvent(adopting, handle, 1);
+    EXPECT_EQ(adopting.eventId(), handle);
+    EXPECT_EQ(adopting.device_index(), 1);
+    EXPECT_TRUE(adopting.query());
+    adopting.record(getDefaultOpenRegStream(1));
+    EXPECT_EQ(adopting.eventId(), handle);
+    // It has one, so it takes no other.
+    EXPECT_EQ(
+        codeOf([&] { adoptEvent(adopting, handle, 1); }), orErrorInvalidHandle);
+  }
+  EXPECT_EQ(orEventQuery(handle), orErrorInvalidHandle);
+  orGetLastError();
+}
+
+TEST_F(GuardEventTest, AHandleThatNamesNothingIsNotAdopted) {
+  Event adopting(DeviceType::PrivateUse1);
+  EXPECT_EQ(
+      codeOf([&] { adoptEvent(adopting, madeUp<orEvent_t>(), 0); }),
+      orErrorInvalidHandle);
+  // The next one is recorded as ever: nothing is left behind.
+  Event next(DeviceType::PrivateUse1);
+  next.record(getDefaultOpenRegStream(0));
+  EXPECT_NE(next.eventId(), madeUp<orEvent_t>());
+  next.synchronize();
 }
 
 TEST_F(GuardEventTest, DestroyEventNeverThrows) {

@@ -1,6 +1,7 @@
 // Pinned host memory.
 #include "support.h"
 
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegHostAllocator.h"
 
@@ -31,6 +32,24 @@ TEST_F(HostAllocatorTest, MemoryIsPinnedAndTheHostsOwn) {
 
 TEST_F(HostAllocatorTest, ZeroBytesAreNoMemory) {
   EXPECT_EQ(allocator.allocate(0).get(), nullptr);
+}
+
+TEST_F(HostAllocatorTest, RawMemoryNeedsNoMoreThanItsPointer) {
+  ASSERT_NE(allocator.raw_deleter(), nullptr);
+  void* raw = allocator.raw_allocate(1000);
+  EXPECT_TRUE(isPinned(raw));
+  allocator.raw_deallocate(raw);
+  EXPECT_EQ(allocator.raw_allocate(1000), raw);
+  allocator.raw_deleter()(raw);
+  allocator.raw_deallocate(allocator.raw_allocate(0));
+}
+
+TEST_F(HostAllocatorTest, APointerThatIsNotAllocatedIsWarnedOf) {
+  Warnings warnings;
+  int here = 0;
+  allocator.raw_deallocate(&here);
+  ASSERT_EQ(warnings.messages.size(), 1u);
+  EXPECT_TRUE(has(warnings.messages[0], "there is no pinned allocation at"));
 }
 
 TEST_F(HostAllocatorTest, FreedMemoryIsUsedAgain) {
@@ -84,6 +103,10 @@ TEST_F(HostAllocatorTest, EventsAreRecordedForItsOwnMemoryOnly) {
   const OpenRegStream stream = getStreamFromPool();
   const DataPtr data = allocator.allocate(1000);
   EXPECT_TRUE(allocator.record_event(data.get(), data.get_context(), stream));
+  // Anywhere in it, as long as the context says whose it is.
+  auto* inside = static_cast<char*>(data.get()) + 10;
+  EXPECT_TRUE(allocator.record_event(inside, data.get_context(), stream));
+  EXPECT_TRUE(allocator.record_event(data.get(), nullptr, stream));
   int here = 0;
   EXPECT_FALSE(allocator.record_event(&here, nullptr, stream));
 }

@@ -1,5 +1,5 @@
 // libFuzzer on the parsers of the device process's messages: `make fuzz`.
-#include "../cpp/wire_samples.h"
+#include "../cpp/plain/wire_samples.h"
 
 #include <algorithm>
 

@@ -1,9 +1,8 @@
 // Devices: which there are, which is current, what they are like.
 #include "Module.h"
 
-#include "runtime/OpenRegException.h"
+#include "remote/Reset.h"
 #include "runtime/OpenRegFunctions.h"
-#include "runtime/OpenRegReset.h"
 #include "runtime/OpenRegShutdown.h"
 #include "runtime/OpenRegSyncDebug.h"
 
@@ -198,9 +197,7 @@ void addDevice(py::module_& module) {
   module.def(
       "_getUtilization",
       torch::wrap_pybind_function_no_gil([](int64_t device) {
-        int percent = 0;
-        OPENREG_CHECK(orDeviceGetUtilization(&percent, toIndex(device)));
-        return percent;
+        return c10::openreg::device_utilization(toIndex(device));
       }),
       py::arg("device"));
   module.def("_getSyncDebugMode", torch::wrap_pybind_function([] {

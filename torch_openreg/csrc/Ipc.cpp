@@ -1,12 +1,16 @@
 // Sharing between processes.
 #include "Module.h"
 
-#include "runtime/OpenRegIpc.h"
+#include "runtime/ipc/SentBlocks.h"
+#include "runtime/ipc/SharedEvent.h"
+#include "runtime/ipc/SharedStorage.h"
 
 #include <torch/csrc/Event.h>
 
 namespace torch::openreg {
 namespace {
+
+namespace ipc = c10::openreg::ipc;
 
 c10::Event& unwrap(py::handle event) {
   TORCH_CHECK(THPEvent_Check(event.ptr()), "expected a torch.openreg.Event");
@@ -22,7 +26,7 @@ void addIpc(py::module_& module) {
         std::string message;
         {
           const py::gil_scoped_release release;
-          message = c10::openreg::sendStorage(storage);
+          message = ipc::sendStorage(storage);
         }
         return py::bytes(message);
       }),
@@ -30,18 +34,18 @@ void addIpc(py::module_& module) {
   module.def(
       "_receiveStorage",
       torch::wrap_pybind_function([](const py::bytes& message) {
-        return c10::openreg::receiveStorage(message);
+        return ipc::receiveStorage(message);
       }),
       py::arg("message"));
   module.def("_ipcCollect", torch::wrap_pybind_function([] {
                const py::gil_scoped_release release;
-               c10::openreg::collectSent();
+               ipc::sentBlocks().collect();
              }));
   module.def(
       "_createSharedEvent",
       torch::wrap_pybind_function(
           [](py::handle event, int64_t device, bool timed) {
-            c10::openreg::createSharedEvent(
+            ipc::createSharedEvent(
                 unwrap(event), toExistingIndex(device), timed);
           }),
       py::arg("event"),
@@ -50,14 +54,14 @@ void addIpc(py::module_& module) {
   module.def(
       "_shareEvent",
       torch::wrap_pybind_function([](py::handle event) {
-        return py::bytes(c10::openreg::shareEvent(unwrap(event)));
+        return py::bytes(ipc::shareEvent(unwrap(event)));
       }),
       py::arg("event"));
   module.def(
       "_openSharedEvent",
       torch::wrap_pybind_function(
           [](py::handle event, int64_t device, const py::bytes& handle) {
-            c10::openreg::openSharedEvent(
+            ipc::openSharedEvent(
                 unwrap(event), toExistingIndex(device), handle);
           }),
       py::arg("event"),

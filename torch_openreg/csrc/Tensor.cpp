@@ -35,8 +35,8 @@ void addTensor(py::module_& module) {
   module.def(
       "_setTensorFlag",
       torch::wrap_pybind_function(
-          [](const at::Tensor& tensor, std::string name, bool value) {
-            c10::openreg::setTensorFlag(tensor, std::move(name), value);
+          [](const at::Tensor& tensor, const std::string& name, bool value) {
+            c10::openreg::setTensorFlag(tensor, name, value);
           }));
 }
 

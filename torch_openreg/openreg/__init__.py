@@ -11,6 +11,7 @@ import torch
 
 from . import _lazy, amp, memory, nvtx, random, sparse, streams
 from . import _dlpack as _dlpack
+from . import _gpu_trace as _gpu_trace
 from . import _sharing as _sharing
 from . import meta as meta
 from . import _utils as _utils

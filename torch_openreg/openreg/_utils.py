@@ -26,7 +26,7 @@ def _get_device_index(
         if allow_cpu and device.type == "cpu":
             return -1
         if device.type != "openreg":
-            raise ValueError(f"Expected a openreg device, but got: {device}")
+            raise ValueError(f"Expected an openreg device, but got: {device}")
         if device.index is not None:
             return device.index
     elif device is not None:

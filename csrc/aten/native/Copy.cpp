@@ -1,8 +1,9 @@
 #include "aten/native/Copy.h"
 
 #include "executor/HandKernel.h"
-#include "executor/OperatorKernel.h"
 #include "executor/Layouts.h"
+#include "executor/OperatorKernel.h"
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegHostAllocator.h"
 #include "runtime/OpenRegLostMemory.h"
@@ -100,7 +101,7 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
   const Tensor& host = toDevice ? src : dst;
   const OpenRegStream stream = streamOf(toDevice ? dst : src);
   if (!non_blocking) {
-    c10::openreg::noteSynchronization(); // before anything is copied
+    c10::openreg::noteSynchronization(stream); // before anything is copied
   }
   c10::openreg::submitCopy(
       dst.mutable_data_ptr(),

@@ -70,7 +70,7 @@ Tensor histc(
   if (!counts(self.scalar_type())) {
     return WaitingKernel<at::_ops::histc>::call(self, bins, min, max);
   }
-  if (kKernelsRunElsewhere) { // they have the CPU's kernels, and this is ours
+  if (kernelsRunElsewhere()) { // they have the CPU's kernels, and this is ours
     static FallbackCount& stays =
         FallbackCount::of("aten::histc", FallbackKind::StaysHere);
     stays.note();

@@ -273,8 +273,8 @@ Tensor& zero_(Tensor& self) {
 }
 
 Scalar _local_scalar_dense(const Tensor& self) {
-  c10::openreg::noteSynchronization();
   const OpenRegStream stream = streamOf(self);
+  c10::openreg::noteSynchronization(stream);
   AliasFrame frame(stream);
   const Tensor alias = frame.alias(self);
   const auto list = [&](std::vector<MemoryAccess>& accesses) {

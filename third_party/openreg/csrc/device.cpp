@@ -289,6 +289,17 @@ orError_t orDeviceIsActive(int* active, int device) {
   });
 }
 
+orError_t orGetExecutor(orExecutor* executor) {
+  return api("orGetExecutor", [&](Runtime& runtime) {
+    if (!executor) {
+      return fail(orErrorInvalidValue, "executor must not be NULL");
+    }
+    *executor =
+        runtime.config.kernelsElsewhere ? orExecutorProcess : orExecutorThread;
+    return orSuccess;
+  });
+}
+
 orError_t orDeviceCanAccessPeer(int* canAccess, int device, int peer) {
   return api("orDeviceCanAccessPeer", [&](Runtime& runtime) {
     if (!canAccess) {

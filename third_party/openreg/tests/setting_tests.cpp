@@ -219,6 +219,25 @@ TEST(ExecutorTest, SmallKernelsOfAnotherProcessDoNotHoldTheCallerUp) {
   EXPECT_CHILD_SUCCEEDS(body);
 }
 
+TEST(ExecutorTest, TheLibraryTellsWhoRunsKernels) {
+  const auto isTold = [](const char* value, orExecutor expected) {
+    return [value, expected] {
+      value ? setenv("OPENREG_EXECUTOR", value, 1)
+            : unsetenv("OPENREG_EXECUTOR");
+      orExecutor executor{};
+      CHILD_REQUIRE(orGetExecutor(&executor) == orSuccess);
+      setenv("OPENREG_EXECUTOR", "process", 1); // it was read before
+      orExecutor again{};
+      CHILD_REQUIRE(orGetExecutor(&again) == orSuccess);
+      CHILD_REQUIRE(orGetExecutor(nullptr) == orErrorInvalidValue);
+      return executor == expected && again == expected;
+    };
+  };
+  EXPECT_CHILD_SUCCEEDS(isTold(nullptr, orExecutorThread));
+  EXPECT_CHILD_SUCCEEDS(isTold("thread", orExecutorThread));
+  EXPECT_CHILD_SUCCEEDS(isTold("process", orExecutorProcess));
+}
+
 TEST(ExecutorTest, OtherExecutorsAreRefused) {
   for (const char* value : {"", "threads", "1"}) {
     expectRefused("OPENREG_EXECUTOR", value, {"thread", "process"});

@@ -155,6 +155,27 @@ typedef struct orDeviceMemory {
  */
 OPENREG_EXPORT orError_t orDeviceGetMemory(orDeviceMemory* memory, int device);
 
+/** Who runs kernels (OPENREG_EXECUTOR). */
+typedef enum orExecutor OPENREG_INT {
+  orExecutorThread = 0, /* threads of this process */
+  orExecutorProcess = 1 /* a process per device, which whoever launches has */
+} orExecutor;
+
+/**
+ * Tell who shall run kernels. The library itself runs what it is given on threads;
+ * with orExecutorProcess callers launch kernels that hand their work to a process
+ * of their own, with orDeviceGetMemory(), and no kernel runs on the thread that
+ * launches it.
+ *
+ * @param[out] executor  the same until the process ends
+ *
+ * @retval orSuccess            `executor` is set
+ * @retval orErrorInvalidValue  `executor` is NULL
+ *
+ * Threads: any. Blocks: never. CUDA twin: none.
+ */
+OPENREG_EXPORT orError_t orGetExecutor(orExecutor* executor);
+
 /**
  * Report that a device has failed outside of any kernel: its executor is gone.
  * The device breaks as if a kernel had failed with this code and sentence, unless

@@ -1,0 +1,60 @@
+// Memory that a device process was lent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+namespace c10::openreg::remote {
+
+/// Memory of outputs that kernels in the device process asked for, by its offset in
+/// the device's memory, with the object that owns it: a c10::DataPtr.
+///
+/// Threads: any may call anything.
+class LentMemory {
+ public:
+  template <class Owner>
+  void add(uint64_t offset, size_t bytes, Owner owner) {
+    auto kept = std::make_shared<Owner>(std::move(owner));
+    const std::lock_guard lock(mutex_);
+    lent_.insert_or_assign(offset, Lent{std::move(kept), bytes});
+  }
+
+  /// Gives the owner back that was added, or an empty one if there is nothing of at
+  /// least so many bytes.
+  template <class Owner>
+  Owner take(uint64_t offset, size_t bytes) {
+    const std::shared_ptr<void> kept = extract(offset, bytes);
+    return kept ? std::move(*static_cast<Owner*>(kept.get())) : Owner();
+  }
+
+  /// Lets the owner go.
+  void drop(uint64_t offset) {
+    extract(offset, 0);
+  }
+
+ private:
+  struct Lent {
+    std::shared_ptr<void> owner;
+    size_t bytes;
+  };
+
+  std::shared_ptr<void> extract(uint64_t offset, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto found = lent_.find(offset);
+    if (found == lent_.end() || found->second.bytes < bytes) {
+      return nullptr;
+    }
+    std::shared_ptr<void> owner = std::move(found->second.owner);
+    lent_.erase(found);
+    return owner;
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, Lent> lent_;
+};
+
+} // namespace c10::openreg::remote

@@ -1,0 +1,111 @@
+#include "runtime/OpenRegDeviceMemory.h"
+
+#include "runtime/OpenRegAddress.h"
+#include "runtime/OpenRegRunningHere.h"
+
+namespace c10::openreg {
+namespace {
+
+/// An openreg device as the pool sees it.
+class PoolDevice final : public BlockDevice {
+ public:
+  explicit PoolDevice(int index) : index_(index) {}
+
+  void* mapSegment(size_t bytes) override {
+    return mallocOn(index_, bytes);
+  }
+  void unmapSegment(void* segment) override {
+    OPENREG_CHECK_WARN(orFree(segment));
+  }
+
+  void checkUsable() override {
+    orStream_t stream = nullptr;
+    OPENREG_CHECK(orDeviceGetDefaultStream(&stream, index_));
+    (void)OPENREG_IS_READY(orStreamQuery(stream));
+  }
+
+  // The stream may have been destroyed and the device may be broken: then there
+  // is nothing to wait for, and free() must not throw.
+  Event record(Stream stream) override {
+    int device = index_;
+    orStreamGetDevice(static_cast<orStream_t>(stream), &device);
+    const DeviceScope scope(device);
+    orEvent_t event = nullptr;
+    if (orEventCreateWithFlags(&event, orEventDisableTiming) == orSuccess &&
+        orEventRecord(event, static_cast<orStream_t>(stream)) == orSuccess) {
+      return event;
+    }
+    orGetLastError();
+    destroy(event);
+    return nullptr;
+  }
+  bool finished(Event event) override {
+    return OPENREG_IS_READY(orEventQuery(static_cast<orEvent_t>(event)));
+  }
+  // A broken device runs nothing any more; its next user hears of it.
+  void wait(Event event) override {
+    if (orEventSynchronize(static_cast<orEvent_t>(event)) != orSuccess) {
+      orGetLastError();
+    }
+  }
+  void destroy(Event event) override {
+    if (event) {
+      OPENREG_CHECK_WARN(orEventDestroy(static_cast<orEvent_t>(event)));
+    }
+  }
+  bool runsElsewhere(Stream stream) override {
+    return openreg::runsElsewhere(static_cast<orStream_t>(stream));
+  }
+  std::pair<size_t, size_t> memoryInfo() override {
+    return DeviceMemory::infoOf(index_);
+  }
+
+ private:
+  const int index_;
+};
+
+} // namespace
+
+std::array<std::atomic<DeviceMemory*>, kMaxDevices> DeviceMemory::all_{};
+
+DeviceMemory::DeviceMemory(int device, const PoolConfig& config)
+    : device_(device),
+      blockDevice_(std::make_unique<PoolDevice>(device)),
+      pool_(*blockDevice_, config) {}
+
+DeviceMemory& DeviceMemory::make(int device, const PoolConfig& config) {
+  DeviceMemory* before = nullptr;
+  std::unique_ptr<DeviceMemory> made(new DeviceMemory(device, config));
+  return all_[static_cast<size_t>(device)].compare_exchange_strong(
+             before, made.get())
+      ? *made.release()
+      : *before;
+}
+
+void DeviceMemory::lose() {
+  std::vector<const void*> allocations = uncachedOn(device_);
+  for (const auto& segment : pool_.snapshot()) {
+    for (const auto& block : segment.blocks) {
+      if (block.state == PoolBlockInfo::ActiveAllocated) {
+        allocations.push_back(reinterpret_cast<const void*>(block.address));
+      }
+    }
+  }
+  loseMemory(device_, allocations);
+}
+
+std::pair<size_t, size_t> DeviceMemory::infoOf(int device) {
+  const DeviceScope scope(device);
+  size_t free = 0, total = 0;
+  OPENREG_CHECK(orMemGetInfo(&free, &total));
+  return {free, total};
+}
+
+void DeviceMemory::setFraction(double fraction) {
+  const auto total = static_cast<double>(infoOf(device_).second);
+  pool_.setLimit(
+      fraction == 1 ? SIZE_MAX : static_cast<size_t>(fraction * total));
+  fraction_ = fraction;
+}
+
+} // namespace c10::openreg

@@ -1,0 +1,34 @@
+// What happens on the device, told to PyTorch's GPU-trace callbacks: the functions
+// that programs register with torch.openreg._gpu_trace.
+#pragma once
+
+#include <c10/core/impl/GPUTrace.h>
+#include <c10/macros/Macros.h>
+
+#include <cstdint>
+
+namespace c10::openreg {
+
+/// The callbacks there are: trace_gpu_event_creation() and its like.
+using Trace = c10::impl::PyInterpreterVTable;
+
+/// How callbacks name streams, events and memory.
+inline uintptr_t numberOf(const void* handle) {
+  return reinterpret_cast<uintptr_t>(handle);
+}
+
+// docs:begin gpu-trace
+/// Calls one of them, if somebody listens. It takes the GIL, so it is to be called
+/// without locks of ours.
+template <class... Arguments>
+inline void trace(
+    void (Trace::*callback)(DeviceType, Arguments...) const,
+    Arguments... arguments) {
+  const c10::impl::PyInterpreter* listener = c10::impl::GPUTrace::get_trace();
+  if (C10_UNLIKELY(listener != nullptr)) {
+    ((**listener).*callback)(DeviceType::PrivateUse1, arguments...);
+  }
+}
+// docs:end gpu-trace
+
+} // namespace c10::openreg

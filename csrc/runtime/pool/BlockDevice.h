@@ -1,0 +1,43 @@
+// What the block pool needs of a device.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+namespace c10::openreg {
+
+/// Streams and events are handles that only the device understands. The calls
+/// marked "waits" are made without the pool's lock.
+///
+/// Threads: the pool calls it from any, several at a time.
+class BlockDevice {
+ public:
+  using Stream = void*;
+  using Event = void*;
+
+  virtual ~BlockDevice() = default;
+  /// Memory of the device; nullptr if there is not enough.
+  virtual void* mapSegment(size_t bytes) = 0;
+  /// Takes it back; waits for work that may use it.
+  virtual void unmapSegment(void* segment) = 0;
+  /// Throws if the device is broken: then it takes nothing back.
+  virtual void checkUsable() {}
+  /// An event for all work of the stream so far; nullptr if there is none to wait
+  /// for.
+  virtual Event record(Stream stream) = 0;
+  virtual bool finished(Event event) = 0;
+  /// Waits for an event; returns early if it will never happen.
+  virtual void wait(Event event) = 0;
+  virtual void destroy(Event event) = 0;
+  /// Whether another thread runs a kernel in the stream that may allocate: what is
+  /// freed meanwhile may be in use by work behind that kernel.
+  virtual bool runsElsewhere(Stream /*stream*/) {
+    return false;
+  }
+  /// {free, total} bytes, told to observers of failed allocations.
+  virtual std::pair<size_t, size_t> memoryInfo() {
+    return {0, 0};
+  }
+};
+
+} // namespace c10::openreg

@@ -1,0 +1,170 @@
+// The segments of the block pool and the blocks they are cut into.
+#pragma once
+
+#include "runtime/pool/Arenas.h"
+#include "runtime/pool/BlockTable.h"
+
+#include <deque>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace c10::openreg {
+
+/// Memory of the device in which each byte belongs to one block. A free block has
+/// no free neighbours, and the first block of a segment is always the same. The
+/// pool's lock guards it.
+class Segments {
+ public:
+  explicit Segments(PoolCounters& counters) : counters_(counters) {}
+  Segments(const Segments&) = delete;
+  Segments& operator=(const Segments&) = delete;
+
+  /// A new segment: one block, in no list yet.
+  PoolBlock* add(
+      void* pointer,
+      size_t bytes,
+      FreeBlocks& home,
+      const PoolContext& context);
+
+  /// Takes a segment that is one block out. Returns the context it was added with.
+  PoolContext remove(PoolBlock* block);
+
+  /// Gives `size` bytes of a block to whoever allocates it: of one that is in no list
+  /// any more. With `splits` the rest becomes a free block after it.
+  [[gnu::always_inline]] void cut(PoolBlock* block, size_t size, bool splits) {
+    const auto kind = block->home->kind;
+    const auto rest = static_cast<int64_t>(block->size - size);
+    const bool wasSplit = !block->isWholeSegment();
+    if (splits) {
+      insertFree(splitOff(block, size));
+    }
+    const auto bytes = static_cast<int64_t>(block->size);
+    if (wasSplit) {
+      counters_.inactiveSplitBytes.subtract(kind, bytes);
+      if (!splits) {
+        counters_.inactiveSplit.subtract(kind, 1);
+      }
+    } else if (splits) {
+      counters_.inactiveSplitBytes.add(kind, rest);
+      counters_.inactiveSplit.add(kind, 1);
+    }
+    block->state = PoolBlock::Allocated;
+    if (!block->listed) {
+      table_.insert(block);
+      block->listed = true;
+    }
+  }
+
+  /// Makes a block free, and one with its free neighbours.
+  [[gnu::always_inline]] void merge(PoolBlock* block) {
+    const auto kind = block->home->kind;
+    int64_t splits = 0, splitBytes = 0;
+    const auto takeNeighbour = [&](PoolBlock* neighbour) {
+      if (!neighbour || neighbour->state != PoolBlock::Free) {
+        return false;
+      }
+      neighbour->home->remove(neighbour);
+      --splits;
+      splitBytes -= static_cast<int64_t>(neighbour->size);
+      return true;
+    };
+    block->state = PoolBlock::Free;
+    if (takeNeighbour(block->before)) {
+      block = join(block->before, block);
+    }
+    if (takeNeighbour(block->after)) {
+      block = join(block, block->after);
+    }
+    if (!block->isWholeSegment()) {
+      ++splits;
+      splitBytes += static_cast<int64_t>(block->size);
+    }
+    counters_.inactiveSplit.change(kind, splits);
+    counters_.inactiveSplitBytes.change(kind, splitBytes);
+    insertFree(block);
+  }
+
+  /// The allocated block that starts there, or nullptr.
+  PoolBlock* findAllocated(const void* pointer) const {
+    PoolBlock* block = table_.find(pointer);
+    return block && block->state == PoolBlock::Allocated ? block : nullptr;
+  }
+
+  /// The segments that have no block in use and whose home is accepted, the large
+  /// ones first, then by stream, size and address.
+  template <class Accept>
+  std::vector<PoolBlock*> unused(Accept accept) const {
+    std::vector<PoolBlock*> found;
+    for (const auto& [pointer, segment] : segments_) {
+      PoolBlock* block = segment.first;
+      if (block->isWholeSegment() && block->state == PoolBlock::Free &&
+          accept(*block->home)) {
+        found.push_back(block);
+      }
+    }
+    sortUnused(found);
+    return found;
+  }
+
+  /// All segments, or those of a private pool, by address.
+  std::vector<PoolSegmentInfo> describe(PoolId pool) const;
+
+ private:
+  struct Segment {
+    PoolBlock* first;
+    PoolContext context;
+  };
+
+  PoolBlock* newBlock() {
+    if (!spares_) {
+      return &blocks_.emplace_back();
+    }
+    return std::exchange(spares_, spares_->after);
+  }
+  void recycle(PoolBlock* block) {
+    if (block->listed) {
+      table_.erase(block);
+      block->listed = false;
+    }
+    block->after = std::exchange(spares_, block);
+  }
+  static void insertFree(PoolBlock* block) {
+    FreeBlocks& home = *block->home;
+    block->freedAt = home.arena.searches[home.kind];
+    home.insert(block);
+  }
+  // Leaves `size` bytes in the block; the rest becomes a block after it.
+  PoolBlock* splitOff(PoolBlock* block, size_t size) {
+    PoolBlock* rest = newBlock();
+    rest->pointer = block->pointer + size;
+    rest->size = block->size - size;
+    rest->home = block->home;
+    rest->before = block;
+    rest->after = block->after;
+    if (rest->after) {
+      rest->after->before = rest;
+    }
+    block->after = rest;
+    block->size = size;
+    return rest;
+  }
+  PoolBlock* join(PoolBlock* left, PoolBlock* right) {
+    left->size += right->size;
+    left->after = right->after;
+    if (left->after) {
+      left->after->before = left;
+    }
+    recycle(right);
+    return left;
+  }
+  static void sortUnused(std::vector<PoolBlock*>& blocks);
+
+  PoolCounters& counters_;
+  PoolBlock* spares_ = nullptr; // linked by `after`
+  BlockTable table_; // blocks that are, or once were, allocated
+  std::deque<PoolBlock> blocks_; // all there ever were
+  std::map<char*, Segment> segments_;
+};
+
+} // namespace c10::openreg
