@@ -1,6 +1,7 @@
 #include "executor/BoxedKernel.h"
 
-#include "executor/Invocation.h"
+#include "executor/ArgumentTypes.h"
+#include "executor/OperatorCall.h"
 #include "runtime/OpenRegGuard.h"
 
 namespace at::native::openreg {

@@ -67,20 +67,6 @@ class Invocation {
       std::vector<MemoryAccess>& accesses) const;
 };
 
-using Results = c10::SmallVector<c10::IValue, 4>;
-
-/// One run of a kernel: its arguments as it gets them, and what it returns.
-struct KernelRun {
-  OperatorInfo& op;
-  ArgumentSpan arguments;
-  Results results{};
-
-  template <class T>
-  T get(size_t place) const {
-    return getArgument<T>(arguments, place);
-  }
-};
-
 /// The arguments of a kernel that runs later, in their own memory. Tensors are aliases
 /// that own nothing: as on a GPU, memory freed meanwhile goes to later work of the same
 /// stream only. A tensor of the CPU, a number or an index, is copied, for its owner may
@@ -94,17 +80,5 @@ class QueuedInvocation {
   ArgumentList arguments;
   c10::SmallVector<Tensor, 4> outputs; ///< aliases
 };
-
-/// Calls an operator that is not structured: its kernel makes the outputs, or changes
-/// the arguments. The results are the operator's, but for those that are arguments.
-Results callOperator(OperatorInfo& op, ArgumentSpan arguments);
-
-/// The same for an operator of any kind whose outputs must be those that its kernel
-/// makes.
-Results callAndWait(OperatorInfo& op, ArgumentSpan arguments);
-
-/// Calls the CPU's kernel on arguments that are the CPU's, here or in the device
-/// process; `outputs` is for callRemotely().
-void runKernel(const OpenRegStream* outputs, KernelRun& run);
 
 } // namespace at::native::openreg

@@ -1,7 +1,8 @@
 // Typed kernels of operators that are not structured.
 #pragma once
 
-#include "executor/Invocation.h"
+#include "executor/ArgumentTypes.h"
+#include "executor/OperatorCall.h"
 #include "executor/RemoteKernel.h"
 
 #include <tuple>

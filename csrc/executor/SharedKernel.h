@@ -2,7 +2,7 @@
 // and nested tensors: they look at what these are made of and call operators on it.
 #pragma once
 
-#include "executor/Argument.h"
+#include "executor/ArgumentTypes.h"
 #include "executor/DeviceCheck.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,5 +1,6 @@
 #include "executor/StructuredKernel.h"
 
+#include "executor/OperatorCall.h"
 #include "executor/RemoteKernel.h"
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"

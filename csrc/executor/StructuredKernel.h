@@ -2,6 +2,7 @@
 // arguments and tells the outputs, and a kernel. That is what queueing needs.
 #pragma once
 
+#include "executor/ArgumentTypes.h"
 #include "executor/Invocation.h"
 
 #include <ATen/TensorIterator.h>

@@ -1,0 +1,294 @@
+#include "executor/OperatorCall.h"
+
+#include "executor/ArgumentTypes.h"
+#include "executor/RemoteKernel.h"
+#include "runtime/OpenRegGenerator.h"
+#include "runtime/OpenRegRunningHere.h"
+
+namespace at::native::openreg {
+
+using c10::openreg::CpuDraw;
+
+// --- the kernel -----------------------------------------------------------------
+
+namespace {
+
+void runBoxed(KernelRun& run) {
+  auto stack = boxArguments(run.arguments);
+  run.op.handle.redispatchBoxed(run.op.kernel, &stack);
+  std::move(stack.begin(), stack.end(), std::back_inserter(run.results));
+}
+
+} // namespace
+
+void runKernel(const OpenRegStream* outputs, KernelRun& run) {
+  std::optional<CpuDraw> draw;
+  if (run.op.generator) {
+    draw.emplace(*run.get<const std::optional<Generator>&>(*run.op.generator));
+  }
+  if (C10_UNLIKELY(kernelsRunElsewhere() && !run.op.callsKernels)) {
+    auto stack = boxArguments(run.arguments);
+    if (callRemotely(run.op, outputs, stack)) {
+      std::move(stack.begin(), stack.end(), std::back_inserter(run.results));
+      return;
+    }
+  }
+  run.op.runKernel ? run.op.runKernel(run) : runBoxed(run);
+}
+
+namespace {
+
+/// A call of an operator whose kernel makes the outputs.
+class OperatorCall {
+ public:
+  OperatorCall(OperatorInfo& op, ArgumentSpan arguments)
+      : call_(op, arguments) {
+    if (op.generator) {
+      chooseGenerator(*op.generator);
+    }
+  }
+
+  Results run() {
+    OperatorInfo& op = call_.op;
+    if (op.outputs == OutputSource::Kernel) {
+      op.waits.note();
+      return wait();
+    }
+    if (trySmall()) {
+      return std::move(results_);
+    }
+    const Signature key = signature();
+    if (auto outputs = op.shapes.make(key, call_.device)) {
+      queue(std::move(*outputs));
+      return std::move(results_);
+    }
+    op.firstCalls.note();
+    temporariesOnHost_ = true;
+    results_ = wait();
+    remember(key);
+    return std::move(results_);
+  }
+
+  Results wait() {
+    // A kernel of another library may be written in Python.
+    const bool isPyTorchs =
+        std::string_view(call_.op.name).starts_with("aten::");
+    runNow([&](const KernelNow& kernel, Body body) {
+      isPyTorchs ? runAndWait(kernel, body) : runHere(kernel, body);
+      return true;
+    });
+    return std::move(results_);
+  }
+
+ private:
+  /// To be done before the call is run or queued, in the order of the program.
+  void chooseGenerator(size_t place) {
+    const Argument& given = call_.arguments[place];
+    generator_ = c10::openreg::generatorFor(
+        given.type->box(given.value).toOptional<Generator>(), call_.stream);
+    changed_.assign(call_.arguments.begin(), call_.arguments.end());
+    changed_[place] = argument(generator_);
+    call_.arguments = {changed_.data(), changed_.size()};
+  }
+
+  bool trySmall() {
+    try {
+      if (!runNow(&tryRun)) {
+        return false;
+      }
+    } catch (const c10::Error& error) {
+      if (!call_.op.checksData) {
+        throw;
+      }
+      auto outputs = call_.op.shapes.make(signature(), call_.device);
+      if (!outputs) {
+        throw;
+      }
+      // If an identical call has succeeded before, the error comes from the data.
+      call_.judgeError(error);
+      setResults(std::move(*outputs));
+      return true;
+    }
+    if (call_.op.checksData) {
+      remember(signature());
+    }
+    return true;
+  }
+
+  /// Runs the kernel on aliases, by a function of Launch.h, and takes its results.
+  template <class Launch>
+  bool runNow(Launch launch) {
+    AliasFrame frame(call_.stream);
+    ArgumentList aliases;
+    KernelRun run{call_.op, {}};
+    const c10::openreg::RunningHere here(call_.stream);
+    const bool ran = call_.withKernel({}, [&](const KernelNow& kernel) {
+      return launch(kernel, [&] {
+        aliases.map(call_.arguments, [&](const Tensor& tensor) {
+          return aliasOf(frame, tensor);
+        });
+        run.arguments = aliases;
+        StreamMemory memory(call_.stream);
+        const OutputScope scope(
+            temporariesOnHost_ ? nullptr : &memory,
+            call_.hasNumbers ? kNumberBytes : 0);
+        runKernel(&call_.stream, run);
+      });
+    });
+    if (ran) {
+      finish(frame, run);
+    }
+    return ran;
+  }
+
+  Tensor aliasOf(AliasFrame& frame, const Tensor& tensor) const {
+    Tensor alias = frame.alias(tensor);
+    if (call_.op.kernel != kCpuKernel && isOpenReg(tensor) &&
+        tensor.requires_grad()) {
+      alias.requires_grad_(); // a sparse kernel asks whether it must save more
+    }
+    return alias;
+  }
+
+  void finish(AliasFrame& frame, KernelRun& run) {
+    if (call_.op.mayResize) {
+      for (size_t place = 0; place < call_.arguments.size(); ++place) {
+        if (call_.op.writes(place)) {
+          visitTensors(call_.arguments[place], [&](const Tensor& tensor) {
+            frame.finish(tensor);
+          });
+        }
+      }
+    }
+    for (c10::IValue& result : run.results) {
+      results_.push_back(toDevice(frame, std::move(result)));
+    }
+  }
+
+  static c10::IValue toDevice(AliasFrame& frame, c10::IValue value) {
+    if (value.isTensor()) {
+      return frame.wrap(std::move(value).toTensor());
+    }
+    if (value.isTensorList()) {
+      auto tensors = value.toTensorVector();
+      value = c10::IValue(); // so that each tensor has one owner
+      for (Tensor& tensor : tensors) {
+        tensor = frame.wrap(std::move(tensor));
+      }
+      return tensors;
+    }
+    return value;
+  }
+
+  // Learning rates and the like may differ from call to call of an operator that
+  // returns nothing.
+  Signature signature() const {
+    const bool returnsNothing = call_.op.handle.schema().returns().empty();
+    Signature key;
+    for (const Argument& argument : call_.arguments) {
+      if (argument.type->kind != ArgumentType::Kind::Rate || !returnsNothing) {
+        argument.type->encode(key, argument.value);
+      }
+    }
+    return key;
+  }
+
+  void remember(const Signature& key) {
+    c10::SmallVector<Tensor, 4> outputs;
+    for (c10::IValue& result : results_) {
+      outputs.push_back(std::move(result).toTensor()); // each has one owner
+    }
+    call_.op.shapes.add(key, outputs);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      results_[i] = std::move(outputs[i]);
+    }
+  }
+
+  void setResults(std::vector<Tensor> outputs) {
+    results_.clear();
+    for (Tensor& output : outputs) {
+      results_.emplace_back(std::move(output));
+    }
+  }
+
+  void queue(std::vector<Tensor> outputs);
+
+  Invocation call_;
+  std::optional<Generator> generator_;
+  c10::SmallVector<Argument, 6> changed_;
+  bool temporariesOnHost_ = false;
+  Results results_;
+};
+
+// --- later ----------------------------------------------------------------------
+
+bool liesAsPlanned(const Tensor& planned, const Tensor& result) {
+  return result.const_data_ptr() == planned.const_data_ptr() &&
+      result.strides() == planned.strides();
+}
+
+/// Copies results that do not lie where they were planned.
+void settleOutputs(std::span<const Tensor> planned, Results& results) {
+  // First all clones: a result may lie in memory that is planned for another, or in
+  // its own but in another order.
+  std::vector<Tensor> elsewhere(planned.size());
+  for (size_t i = 0; i < planned.size(); ++i) {
+    const Tensor& result = results[i].toTensor();
+    if (planned[i].defined() && !liesAsPlanned(planned[i], result)) {
+      elsewhere[i] = result.clone();
+    }
+  }
+  for (size_t i = 0; i < planned.size(); ++i) {
+    if (elsewhere[i].defined()) {
+      planned[i].copy_(elsewhere[i]);
+    }
+  }
+}
+
+void runPlanned(QueuedInvocation& queued) {
+  c10::SmallVector<PlannedMemory, 2> planned;
+  for (const Tensor& output : queued.outputs) {
+    if (output.defined() && output.numel() > 0) {
+      planned.push_back({output.mutable_data_ptr(), output.nbytes()});
+    }
+  }
+  {
+    KernelRun run{queued.op, queued.arguments};
+    {
+      const OutputScope scope(nullptr, 0, planned);
+      runKernel(nullptr, run);
+    }
+    settleOutputs(queued.outputs, run.results);
+  }
+  TORCH_CHECK(
+      !isPlannedMemoryKept(planned),
+      queued.op.name,
+      " keeps memory of its output beyond the call, so it cannot be queued; "
+      "please report it");
+}
+
+void OperatorCall::queue(std::vector<Tensor> outputs) {
+  struct Work {
+    std::unique_ptr<QueuedInvocation> queued;
+    void operator()() {
+      runPlanned(*queued);
+    }
+  };
+  call_.withKernel(outputs, [&](const KernelNow& kernel) {
+    openreg::queue(
+        kernel, Work{std::make_unique<QueuedInvocation>(call_, outputs)});
+  });
+  setResults(std::move(outputs));
+}
+
+} // namespace
+
+Results callOperator(OperatorInfo& op, ArgumentSpan arguments) {
+  return OperatorCall(op, arguments).run();
+}
+
+Results callAndWait(OperatorInfo& op, ArgumentSpan arguments) {
+  return OperatorCall(op, arguments).wait();
+}
+
+} // namespace at::native::openreg
