@@ -364,4 +364,12 @@ void AliasFrame::finishStrided(const Tensor& output, const Tensor& aliased) {
   original->_set_neg(changed->is_neg());
 }
 
+Tensor AliasFrame::finishPart(const Tensor& part) {
+  Tensor original = wrap(part);
+  if (findAlias(part.unsafeGetTensorImpl())) {
+    finishStrided(original, part);
+  }
+  return original;
+}
+
 } // namespace at::native::openreg

@@ -58,6 +58,8 @@ class AliasFrame {
   c10::Storage aliasStorage(const c10::Storage& original);
   c10::Storage wrapStorage(const c10::Storage& result);
   void finishStrided(const Tensor& output, const Tensor& aliased);
+  /// finish() and wrap() in one: `part` may be an alias that the kernel changed.
+  Tensor finishPart(const Tensor& part);
 
  private:
   struct Entry {

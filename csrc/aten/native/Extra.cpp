@@ -2,6 +2,7 @@
 
 #include "aten/native/Executor.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/abs_ops.h>
 #include <ATen/ops/empty_like.h>
@@ -90,7 +91,9 @@ Tensor openreg_scale(const Tensor& self, double factor) {
       self.nbytes() * 2,
       [to = aliasForLaunch(output),
        from = aliasForLaunch(self),
-       factor]() mutable { at::mul_out(to, from, Scalar(factor)); });
+       number = wrapped_scalar_tensor(factor)]() mutable {
+        CpuKernel<at::_ops::mul_out>::call(from, number, to);
+      });
   return output;
 }
 
@@ -126,23 +129,21 @@ Tensor openreg_scale_autograd(const Tensor& self, double factor) {
 // --- autograd functions whose output is their input ---------------------------
 
 // docs:begin autograd-functions
+Tensor custom_autograd_fn_returns_self(const Tensor& input) {
+  return input;
+}
+
+Tensor custom_autograd_fn_aliasing(const Tensor& input) {
+  return input.view_as(input);
+}
+
 namespace {
 
-struct ReturnsSelf : Function<ReturnsSelf> {
-  static Tensor forward(AutogradContext* /*context*/, const Tensor& input) {
-    return input;
-  }
-  static variable_list backward(
-      AutogradContext* /*context*/,
-      const variable_list& grads) {
-    return {grads[0].mul(0.5)};
-  }
-};
-
-struct Aliasing : Function<Aliasing> {
+template <Tensor (*kernel)(const Tensor&)>
+struct HalvesGradient : Function<HalvesGradient<kernel>> {
   static Tensor forward(AutogradContext* /*context*/, const Tensor& input) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    return input.view_as(input);
+    return kernel(input);
   }
   static variable_list backward(
       AutogradContext* /*context*/,
@@ -153,12 +154,12 @@ struct Aliasing : Function<Aliasing> {
 
 } // namespace
 
-Tensor custom_autograd_fn_returns_self(const Tensor& input) {
-  return ReturnsSelf::apply(input);
+Tensor custom_autograd_fn_returns_self_autograd(const Tensor& input) {
+  return HalvesGradient<custom_autograd_fn_returns_self>::apply(input);
 }
 
-Tensor custom_autograd_fn_aliasing(const Tensor& input) {
-  return Aliasing::apply(input);
+Tensor custom_autograd_fn_aliasing_autograd(const Tensor& input) {
+  return HalvesGradient<custom_autograd_fn_aliasing>::apply(input);
 }
 // docs:end autograd-functions
 

@@ -17,9 +17,13 @@ using c10::TensorImpl;
 struct Cross {
   AliasFrame& frame;
   const c10::Device device; // of the other side
+  const bool changed = false; // the kernel had leave to change the parts
 
   Tensor operator()(const Tensor& part) const {
-    return device.is_cpu() ? frame.alias(part) : frame.wrap(part);
+    if (device.is_cpu()) {
+      return frame.alias(part);
+    }
+    return changed ? frame.finishPart(part) : frame.wrap(part);
   }
   c10::Storage operator()(const c10::Storage& storage) const {
     return device.is_cpu() ? frame.aliasStorage(storage)
@@ -151,7 +155,8 @@ void finishLayout(
     AliasFrame& frame,
     const Tensor& output,
     const Tensor& changed) {
-  const Tensor result = wrapLayout(frame, changed);
+  const Tensor result =
+      crossLayout(changed, Cross{frame, frame.device(), /*changed=*/true});
   if (output.is_sparse()) {
     const auto* source = as<SparseTensorImpl>(result);
     setParts(output, result, source->indices(), source->values());

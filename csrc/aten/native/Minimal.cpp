@@ -2,8 +2,10 @@
 
 #include "aten/native/Copy.h"
 #include "aten/native/Executor.h"
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegLostMemory.h"
 #include "runtime/OpenRegSyncDebug.h"
 
 #include <ATen/Context.h>
@@ -12,7 +14,6 @@
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
-#include <ATen/ops/_local_scalar_dense_ops.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/fill_ops.h>
 #include <ATen/ops/set_native.h>
@@ -265,15 +266,26 @@ Tensor& zero_(Tensor& self) {
   return self;
 }
 
+// Read where a kernel would: one wait, and nothing is launched.
 Scalar _local_scalar_dense(const Tensor& self) {
   c10::openreg::noteSynchronization();
-  const OpenRegStream stream = streamOf(self);
-  AliasFrame frame(stream);
-  const Tensor alias = frame.alias(self);
+  TORCH_CHECK(
+      self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
+  c10::openreg::checkNotLost(self.storage().data());
+  OPENREG_CHECK(orStreamSynchronize(streamOf(self)));
+  const void* element = c10::openreg::kernelAddress(self.const_data_ptr());
   Scalar value;
-  runHere("aten::_local_scalar_dense", stream, [&] {
-    value = at::_ops::_local_scalar_dense::redispatch(kCpuKernel, alias);
-  });
+  AT_DISPATCH_V2(
+      self.scalar_type(),
+      "_local_scalar_dense_cpu",
+      AT_WRAP([&] { value = *static_cast<const scalar_t*>(element); }),
+      AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
+      AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
+      AT_EXPAND(AT_FLOAT8_TYPES),
+      kBool,
+      kHalf,
+      kBFloat16,
+      kComplexHalf);
   return value;
 }
 
