@@ -64,7 +64,7 @@ OpenRegStream Invocation::survey() {
 }
 
 double Invocation::microseconds() const {
-  if (op.sumsByThreads) {
+  if (op.threadSums != ThreadSums::Never && !isSmall()) {
     return std::numeric_limits<double>::infinity();
   }
   if (C10_LIKELY(!op.isProduct)) {

@@ -40,7 +40,7 @@ class Invocation {
   }
 
   bool isSmall() const {
-    return bytes <= kSmallBytes && !op.sumsByThreads;
+    return bytes <= kSmallBytes && op.threadSums != ThreadSums::Always;
   }
 
   /// That its kernel takes with one thread, roughly; infinite if it needs all threads.

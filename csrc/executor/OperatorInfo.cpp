@@ -6,6 +6,7 @@
 
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace at::native::openreg {
@@ -66,18 +67,34 @@ bool checksDataInKernel(std::string_view name) {
       (name.ends_with('_') && names.contains(name.substr(0, name.size() - 1)));
 }
 
-bool cutsSumsByThreads(std::string_view name) {
-  static const std::unordered_set<std::string_view> names{
-      "aten::convolution_backward_overrideable",
-      "aten::convolution_overrideable",
-      "aten::mkldnn_rnn_layer",
-      "aten::mkldnn_rnn_layer_backward",
-      "aten::native_batch_norm",
-      "aten::native_batch_norm_backward",
-      "aten::native_group_norm_backward",
-      "aten::native_layer_norm_backward",
+ThreadSums threadSumsOf(std::string_view name) {
+  static const std::unordered_map<std::string_view, ThreadSums> known{
+      {"aten::convolution_backward_overrideable", ThreadSums::Always},
+      {"aten::convolution_overrideable", ThreadSums::Always},
+      {"aten::mkldnn_rnn_layer", ThreadSums::Always},
+      {"aten::mkldnn_rnn_layer_backward", ThreadSums::Always},
+      {"aten::native_batch_norm", ThreadSums::Always},
+      {"aten::native_batch_norm_backward", ThreadSums::Always},
+      {"aten::native_group_norm_backward", ThreadSums::Always},
+      {"aten::native_layer_norm_backward", ThreadSums::Always},
+      {"aten::addmv", ThreadSums::IfLarge},
+      {"aten::dot", ThreadSums::IfLarge},
+      {"aten::linalg_vector_norm", ThreadSums::IfLarge},
+      {"aten::mean", ThreadSums::IfLarge},
+      {"aten::mse_loss", ThreadSums::IfLarge},
+      {"aten::nansum", ThreadSums::IfLarge},
+      {"aten::norm", ThreadSums::IfLarge},
+      {"aten::prod", ThreadSums::IfLarge},
+      {"aten::smooth_l1_loss", ThreadSums::IfLarge},
+      {"aten::huber_loss", ThreadSums::IfLarge},
+      {"aten::std", ThreadSums::IfLarge},
+      {"aten::std_mean", ThreadSums::IfLarge},
+      {"aten::sum", ThreadSums::IfLarge},
+      {"aten::var", ThreadSums::IfLarge},
+      {"aten::var_mean", ThreadSums::IfLarge},
   };
-  return names.contains(name);
+  const auto found = known.find(name);
+  return found == known.end() ? ThreadSums::Never : found->second;
 }
 
 } // namespace
@@ -118,7 +135,8 @@ OperatorInfo::OperatorInfo(
       isProduct(isMatrixProduct(op.schema().name())),
       addsFirst(op.schema().name().find("add") != std::string::npos),
       addsRows(op.schema().name().find("addmm") != std::string::npos),
-      sumsByThreads(cutsSumsByThreads(op.schema().name())),
+      threadSums(threadSumsOf(op.schema().name())),
+      wantsCpuTensors(op.schema().name().starts_with("aten::gelu")),
       mayResize(written != 0 && (!typed || !op.schema().name().ends_with('_'))),
       runStructured(structured),
       runKernel(typed),

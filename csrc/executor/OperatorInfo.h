@@ -44,6 +44,9 @@ class SupportedVariants {
 struct KernelRun;
 class StructuredRun;
 
+/// From what size on a kernel cuts its sums by threads.
+enum class ThreadSums : uint8_t { Never, IfLarge, Always };
+
 /// Where the outputs of an operator come from.
 enum class OutputSource : uint8_t {
   Meta, ///< the meta function of a structured operator tells them
@@ -100,9 +103,12 @@ class OperatorInfo {
   /// Whether it is a product of matrices, for which a GPU's libraries keep memory,
   /// whether something to add comes before the factors, and whether that may be a row.
   const bool isProduct, addsFirst, addsRows;
-  /// Whether the kernel sums up what each of its threads found, however little that is:
-  /// with another number of threads it would round otherwise than the CPU.
-  const bool sumsByThreads;
+  /// Whether the kernel sums up what each of its threads found: with another number of
+  /// threads it would round otherwise than the CPU.
+  const ThreadSums threadSums;
+  /// Whether the kernel asks its arguments where they are, as oneDNN does: then it wants
+  /// the CPU's, even if its iterator knows the memory.
+  const bool wantsCpuTensors;
   /// Whether the kernel may resize what it writes to.
   const bool mayResize;
   const RunStructured runStructured = nullptr;

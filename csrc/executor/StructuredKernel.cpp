@@ -226,7 +226,8 @@ void StructuredRun::compute(TensorIteratorBase* iterator, Body kernel) {
   if (!call_->isSmall() || !hasStridesOfCpu_) {
     return;
   }
-  const bool casts = iterator && castsOperands(*iterator, !makesOutputs);
+  const bool casts = iterator &&
+      (castsOperands(*iterator, !makesOutputs) || call_->op.wantsCpuTensors);
   const auto run = [&] {
     if (iterator && !casts) {
       pointAtMemory(*iterator);
