@@ -3,6 +3,8 @@
 #include "executor/HandKernel.h"
 #include "executor/LibraryWorkspaces.h"
 
+#include <ATen/core/jit_type.h>
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -10,6 +12,20 @@
 namespace at::native::openreg {
 
 // --- the call -------------------------------------------------------------------
+
+namespace {
+
+bool takesNumbers(const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(
+      schema.arguments(), [](const c10::Argument& argument) {
+        const auto optional = argument.type()->cast<c10::OptionalType>();
+        const auto type =
+            optional ? optional->getElementType() : argument.type();
+        return type->kind() == c10::TypeKind::NumberType;
+      });
+}
+
+} // namespace
 
 Invocation::Invocation(OperatorInfo& called, ArgumentSpan given)
     : op(called), arguments(given), stream(survey()) {
@@ -57,6 +73,9 @@ OpenRegStream Invocation::survey() {
     }
   }
   variant |= uint64_t{1} << 63; // never 0
+  if (op.outputs == OutputSource::Kernel && !op.runKernel) {
+    hasNumbers |= takesNumbers(op.handle.schema()); // boxed ones do not tell
+  }
   if (C10_UNLIKELY(!same || !found || !device.is_privateuseone())) {
     device = op.devices.check(arguments);
   }

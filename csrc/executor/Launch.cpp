@@ -60,22 +60,25 @@ struct Outcome {
 };
 
 template <class Run>
-bool launchNow(const KernelNow& kernel, unsigned how, Run run) {
+void launchNow(const KernelNow& kernel, unsigned how, Run run) {
   const orLaunchConfig config{kernel.name, how};
-  return OPENREG_IS_READY(c10::openreg::submit(
+  OPENREG_CHECK(c10::openreg::submit(
       {kernel.name, kernel.stream, kernel.accesses}, [&](orStream_t stream) {
         return orLaunchKernelEx(&config, stream, [&run] { run(); });
       }));
 }
 
-bool runOnThisThread(const KernelNow& kernel, unsigned how, Body body) {
-  Outcome outcome;
-  const c10::openreg::SingleThread single;
-  if (!launchNow(kernel, how, [&] { outcome.run(body); })) {
-    return false;
-  }
-  outcome.settle(kernel.stream);
-  return true;
+template <class Run>
+bool tryLaunch(const KernelNow& kernel, Run run) {
+  const orLaunchConfig config{kernel.name, orLaunchTry};
+  return OPENREG_IS_READY(c10::openreg::trySubmit(
+      {kernel.name, kernel.stream, kernel.accesses},
+      [&](orStream_t stream, auto begin) {
+        return orLaunchKernelEx(&config, stream, [&run, begin] {
+          begin();
+          run();
+        });
+      }));
 }
 
 /// Keeps warnings for the thread that called the operator.
@@ -144,11 +147,23 @@ void runQueued(int threads, Body work) {
 }
 
 bool tryRun(const KernelNow& kernel, Body body) {
-  return kernel.isSmall && runOnThisThread(kernel, orLaunchTry, body);
+  if (!kernel.isSmall) {
+    return false;
+  }
+  Outcome outcome;
+  const c10::openreg::SingleThread single;
+  if (!tryLaunch(kernel, [&] { outcome.run(body); })) {
+    return false;
+  }
+  outcome.settle(kernel.stream);
+  return true;
 }
 
 void runHere(const KernelNow& kernel, Body body) {
-  runOnThisThread(kernel, orLaunchHere, body);
+  Outcome outcome;
+  const c10::openreg::SingleThread single;
+  launchNow(kernel, orLaunchHere, [&] { outcome.run(body); });
+  outcome.settle(kernel.stream);
 }
 
 // A pool of OpenMP threads per thread that runs kernels would slow all of them down:

@@ -28,7 +28,8 @@ struct Submission {
 };
 
 /// Is told of every piece of work, on the thread that launches it, before it is
-/// launched. It changes nothing: neither what runs nor when.
+/// launched or, if that thread runs it, begins. It changes nothing: neither what runs nor
+/// when; so it may wait for no stream.
 ///
 /// Threads: called by any number at a time.
 class SubmissionObserver {
@@ -46,6 +47,13 @@ SubmissionObserver* exchangeSubmissionObserver(SubmissionObserver* observer);
 namespace detail {
 extern std::atomic<SubmissionObserver*> submissionObserver;
 void notifyObserver(const Submission& work);
+
+inline void observe(const Submission& work) {
+  if (C10_UNLIKELY(
+          submissionObserver.load(std::memory_order_relaxed) != nullptr)) {
+    notifyObserver(work);
+  }
+}
 } // namespace detail
 
 // docs:begin submit
@@ -53,12 +61,15 @@ void notifyObserver(const Submission& work);
 /// `launch(stream)` calls libopenreg; its status is returned.
 template <class Launch>
 orError_t submit(const Submission& work, Launch&& launch) {
-  if (C10_UNLIKELY(
-          detail::submissionObserver.load(std::memory_order_relaxed) !=
-          nullptr)) {
-    detail::notifyObserver(work);
-  }
+  detail::observe(work);
   return launch(work.stream.stream());
+}
+
+/// The same for work that enters its stream only if it can run at once: the first thing
+/// it does then is to call `begin`, in `launch(stream, begin)`.
+template <class Launch>
+orError_t trySubmit(const Submission& work, Launch&& launch) {
+  return launch(work.stream.stream(), [&work] { detail::observe(work); });
 }
 // docs:end submit
 

@@ -1,8 +1,7 @@
 // Openreg tensors as CPU tensors, and back.
-#include "support.h"
+#include "kernels.h"
 
-#include "aten/native/Executor.h"
-#include "runtime/OpenRegAddress.h"
+#include "executor/Alias.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 
 #include <ATen/ops/_efficientzerotensor.h>
@@ -18,9 +17,7 @@ namespace c10::openreg::testing {
 namespace {
 
 using at::Tensor;
-using at::native::openreg::aliasForLaunch;
 using at::native::openreg::AliasFrame;
-using at::native::openreg::runHere;
 
 class AliasTest : public DeviceTest {
  protected:
@@ -34,11 +31,20 @@ class AliasTest : public DeviceTest {
         .allocated_bytes[0]
         .current;
   }
+  /// Runs a kernel as operators do: what it makes comes to lie on the device.
+  template <class Kernel>
+  void run(Kernel kernel) {
+    at::native::openreg::runHere(smallKernel(stream), [&] {
+      StreamMemory memory(stream);
+      const OutputScope scope(&memory);
+      kernel();
+    });
+  }
   /// Runs a kernel and wraps what it returns.
   template <class Kernel>
   Tensor run(AliasFrame& frame, Kernel kernel) {
     Tensor result;
-    runHere("test", stream, [&] { result = kernel(); });
+    run([&] { result = kernel(); });
     return frame.wrap(std::move(result));
   }
 
@@ -91,8 +97,7 @@ TEST_F(AliasTest, OtherTensorsAreTheirOwnAliases) {
   AliasFrame frame(stream);
   EXPECT_TRUE(frame.alias(host).is_same(host));
   EXPECT_FALSE(frame.alias(Tensor()).defined());
-  EXPECT_TRUE(aliasForLaunch(host).is_same(host));
-  EXPECT_FALSE(aliasForLaunch(Tensor()).defined());
+  EXPECT_FALSE(frame.aliasForLater(Tensor()).defined());
 }
 
 TEST_F(AliasTest, LazyBitsAreCarriedAlong) {
@@ -107,8 +112,8 @@ TEST_F(AliasTest, LazyBitsAreCarriedAlong) {
   EXPECT_FALSE(frame.alias(complex).is_conj());
   EXPECT_TRUE(frame.alias(negative).is_neg());
   EXPECT_TRUE(frame.alias(zeros)._is_zerotensor());
-  EXPECT_TRUE(aliasForLaunch(conjugate).is_conj());
-  EXPECT_TRUE(aliasForLaunch(negative).is_neg());
+  EXPECT_TRUE(frame.aliasForLater(conjugate).is_conj());
+  EXPECT_TRUE(frame.aliasForLater(negative).is_neg());
 }
 
 TEST_F(AliasTest, WrappedNumbersStaySuch) {
@@ -217,7 +222,7 @@ TEST_F(AliasTest, ATensorInHostMemoryIsCopiedToTheDevice) {
 TEST_F(AliasTest, TwoNewTensorsOfOneStorageShareItAfterwards) {
   AliasFrame frame(stream);
   Tensor whole, part;
-  runHere("test", stream, [&] {
+  run([&] {
     whole = at::arange(10);
     part = whole.slice(0, 5);
   });
@@ -264,7 +269,7 @@ TEST_F(AliasTest, AResizeByTheKernelReachesTheTensor) {
   {
     AliasFrame frame(stream);
     const Tensor alias = frame.alias(tensor);
-    runHere("test", stream, [&] { alias.resize_({40, 50}).fill_(7); });
+    run([&] { alias.resize_({40, 50}).fill_(7); });
     frame.finish(tensor);
   }
   EXPECT_EQ(tensor.sizes(), at::IntArrayRef({40, 50}));
@@ -278,7 +283,7 @@ TEST_F(AliasTest, AResizeKeepsTheElements) {
   const Tensor tensor = arange(3);
   AliasFrame frame(stream);
   const Tensor alias = frame.alias(tensor);
-  runHere("test", stream, [&] { alias.resize_({1000}); });
+  run([&] { alias.resize_({1000}); });
   frame.finish(tensor);
   EXPECT_EQ(
       elements<float>(tensor.slice(0, 0, 3)), (std::vector<float>{0, 1, 2}));
@@ -289,7 +294,7 @@ TEST_F(AliasTest, ATensorThatShrinksKeepsItsMemory) {
   void* address = tensor.data_ptr();
   AliasFrame frame(stream);
   const Tensor alias = frame.alias(tensor);
-  runHere("test", stream, [&] { alias.resize_({2, 2}); });
+  run([&] { alias.resize_({2, 2}); });
   frame.finish(tensor);
   EXPECT_EQ(tensor.sizes(), at::IntArrayRef({2, 2}));
   EXPECT_EQ(tensor.data_ptr(), address);
@@ -301,7 +306,7 @@ TEST_F(AliasTest, ViewsOfAResizedStorageSeeItsNewMemory) {
   const Tensor view = tensor.slice(0, 1, 3);
   AliasFrame frame(stream);
   const Tensor alias = frame.alias(tensor);
-  runHere("test", stream, [&] { alias.resize_({1000}).fill_(5); });
+  run([&] { alias.resize_({1000}).fill_(5); });
   frame.finish(tensor);
   EXPECT_TRUE(view.is_alias_of(tensor));
   EXPECT_EQ(elements<float>(view), (std::vector<float>{5, 5}));
@@ -311,14 +316,14 @@ TEST_F(AliasTest, AStorageThatTheKernelSetReachesTheTensor) {
   const Tensor tensor = arange(3), other = arange(10);
   AliasFrame frame(stream);
   const Tensor alias = frame.alias(tensor), source = frame.alias(other);
-  runHere("test", stream, [&] { alias.set_(source); });
+  run([&] { alias.set_(source); });
   frame.finish(tensor);
   EXPECT_TRUE(tensor.is_alias_of(other));
   EXPECT_EQ(tensor.numel(), 10);
 
   const Tensor second = arange(3);
   const Tensor secondAlias = frame.alias(second);
-  runHere("test", stream, [&] { secondAlias.set_(at::full({5}, 4.f)); });
+  run([&] { secondAlias.set_(at::full({5}, 4.f)); });
   frame.finish(second);
   EXPECT_EQ(second.device(), device(1));
   EXPECT_EQ(elements<float>(second), std::vector<float>(5, 4));
@@ -338,7 +343,7 @@ TEST_F(AliasTest, WithoutFinishNothingReachesTheTensor) {
   {
     AliasFrame frame(stream);
     const Tensor alias = frame.alias(tensor);
-    runHere("test", stream, [&] { alias.resize_({40, 50}); });
+    run([&] { alias.resize_({40, 50}); });
   }
   EXPECT_EQ(tensor.sizes(), at::IntArrayRef({3}));
   EXPECT_EQ(elements<float>(tensor), (std::vector<float>{0, 1, 2}));
@@ -347,13 +352,36 @@ TEST_F(AliasTest, WithoutFinishNothingReachesTheTensor) {
 
 // --- later --------------------------------------------------------------------
 
-TEST_F(AliasTest, AnAliasForALaunchKeepsNoMemory) {
+TEST_F(AliasTest, AnAliasForLaterKeepsNoMemory) {
   Tensor tensor = arange(1000);
   const int64_t before = allocated();
-  const Tensor alias = aliasForLaunch(tensor);
+  AliasFrame frame(stream);
+  const Tensor alias = frame.aliasForLater(tensor);
   EXPECT_EQ(alias.data_ptr(), kernelAddress(tensor.data_ptr()));
   tensor.reset();
   EXPECT_EQ(allocated(), before - 4096);
+}
+
+TEST_F(AliasTest, ATensorOfTheCpuIsCopiedForLater) {
+  const Tensor host = at::arange(3);
+  AliasFrame frame(stream);
+  const Tensor copy = frame.aliasForLater(host);
+  EXPECT_TRUE(copy.is_cpu());
+  EXPECT_FALSE(copy.is_alias_of(host));
+  host.fill_(9);
+  EXPECT_EQ(elements<int64_t>(copy), (std::vector<int64_t>{0, 1, 2}));
+}
+
+TEST_F(AliasTest, ACopyOfAWrappedNumberIsOne) {
+  const Tensor number = at::arange(1)[0];
+  AliasFrame frame(stream);
+  const auto isWrapped = [&] {
+    const Tensor copy = frame.aliasForLater(number);
+    return copy.unsafeGetTensorImpl()->is_wrapped_number();
+  };
+  EXPECT_FALSE(isWrapped());
+  number.unsafeGetTensorImpl()->set_wrapped_number(true);
+  EXPECT_TRUE(isWrapped());
 }
 
 } // namespace

@@ -1,9 +1,7 @@
-// The one way into the device for operators.
-#include "support.h"
+// Operators, and kernels written by hand.
+#include "kernels.h"
 
-#include "aten/native/Executor.h"
-#include "runtime/OpenRegAddress.h"
-#include "runtime/OpenRegDeviceAllocator.h"
+#include "executor/HandKernel.h"
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
@@ -11,18 +9,12 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/CPUAllocator.h>
 
 namespace c10::openreg::testing {
 namespace {
 
 using at::Tensor;
-using at::native::openreg::aliasForLaunch;
 using at::native::openreg::launch;
-using at::native::openreg::outputAllocator;
-using at::native::openreg::OutputScope;
-using at::native::openreg::runHere;
-using at::native::openreg::takeDeviceMemory;
 
 class ExecutorTest : public DeviceTest {
  protected:
@@ -30,73 +22,8 @@ class ExecutorTest : public DeviceTest {
   const OpenRegStream stream = getStreamFromPool(0, 0);
 };
 
-bool isDeviceMemory(const void* kernelPointer) {
-  orPointerAttributes attributes;
-  const orError_t status =
-      orPointerGetAttributes(&attributes, deviceAddress(kernelPointer));
-  orGetLastError();
-  return status == orSuccess && attributes.type == orMemoryTypeDevice;
-}
-
-// --- runHere ------------------------------------------------------------------
-
-TEST_F(ExecutorTest, RunHereRunsOnTheCallingThread) {
-  std::thread::id ran;
-  runHere("test", stream, [&] { ran = std::this_thread::get_id(); });
-  EXPECT_EQ(ran, std::this_thread::get_id());
-}
-
-TEST_F(ExecutorTest, RunHereWaitsForTheWorkBefore) {
-  Gate gate(stream);
-  bool done = false;
-  ASSERT_EQ(orLaunchKernel(stream, [&] { done = true; }), orSuccess);
-  bool seen = false;
-  EXPECT_TRUE(waitsForGate(
-      gate, [&] { runHere("test", stream, [&] { seen = done; }); }));
-  EXPECT_TRUE(seen);
-}
-
-TEST_F(ExecutorTest, RunHerePassesExceptionsOnAndTheDeviceStaysUsable) {
-  const auto fail = [&] {
-    runHere("test", stream, [] { TORCH_CHECK_INDEX(false, "on purpose"); });
-  };
-  EXPECT_THROW(fail(), IndexError);
-  EXPECT_TRUE(has(messageOf(fail), "on purpose"));
-  EXPECT_THROW(
-      runHere("test", stream, [] { throw std::runtime_error("other"); }),
-      std::runtime_error);
-  EXPECT_NO_THROW(device_synchronize());
-  bool ran = false;
-  runHere("test", stream, [&] { ran = true; });
-  EXPECT_TRUE(ran);
-}
-
-TEST_F(ExecutorTest, RunHereRefusesAStreamThatNamesNothing) {
-  const OpenRegStream wrong(Stream(
-      Stream::UNSAFE, device(0), reinterpret_cast<StreamId>(madeUp<void*>())));
-  bool ran = false;
-  EXPECT_EQ(
-      codeOf([&] { runHere("test", wrong, [&] { ran = true; }); }),
-      orErrorInvalidHandle);
-  EXPECT_FALSE(ran);
-}
-
-// Below, what needs a device of its own runs in a child: without a fixture, which
-// would use the device before the child has set its variables.
-
-// The kernel is abandoned where it stands, so the caller learns of it from the
-// device.
-TEST(ExecutorChildTest, AKernelThatIsAbandonedIsAnErrorOfTheDevice) {
-  EXPECT_CHILD_SUCCEEDS([] {
-    const Tensor tensor = at::zeros({4}, at::device(device(0)));
-    auto* address = static_cast<volatile char*>(tensor.data_ptr());
-    const int code = codeOf([&] {
-      runHere("test", getDefaultOpenRegStream(0), [&] { *address = 1; });
-    });
-    CHILD_REQUIRE(code == orErrorIllegalAddress);
-    return true;
-  });
-}
+// What needs a device of its own runs in a child: without a fixture, which would use
+// the device before the child has set its variables.
 
 // --- launch -------------------------------------------------------------------
 
@@ -104,30 +31,59 @@ TEST_F(ExecutorTest, ALaunchIsQueuedBehindTheWorkBefore) {
   const Tensor tensor = at::zeros({4}, onDevice);
   device_synchronize();
   Gate gate(stream);
-  launch(
-      "test", stream, 16, [alias = aliasForLaunch(tensor)] { alias.fill_(3); });
+  launch("test", stream, {.writes = {&tensor}}, [](std::span<Tensor> aliases) {
+    aliases[0].fill_(3);
+  });
   EXPECT_FALSE(stream.query());
   gate.open();
   stream.synchronize();
   EXPECT_EQ(elements<float>(tensor), std::vector<float>(4, 3));
 }
 
+TEST_F(ExecutorTest, ALaunchGetsAliasesOfWhatItReadsAndThenOfWhatItWrites) {
+  const Tensor small[] = {at::zeros({4}, onDevice), at::zeros({5}, onDevice)};
+  const Tensor large[] = {
+      at::zeros({1 << 18}, onDevice), at::zeros({1 << 18}, onDevice)};
+  for (const auto& tensors : {small, large}) { // run at once, and queued
+    std::vector<void*> seen;
+    launch(
+        "test",
+        stream,
+        {.reads = {&tensors[0]}, .writes = {&tensors[1]}},
+        [&seen](std::span<Tensor> aliases) {
+          for (const Tensor& alias : aliases) {
+            seen.push_back(alias.data_ptr());
+          }
+        });
+    stream.synchronize();
+    EXPECT_EQ(
+        seen,
+        (std::vector<void*>{
+            kernelAddress(tensors[0].data_ptr()),
+            kernelAddress(tensors[1].data_ptr())}));
+  }
+}
+
 TEST_F(ExecutorTest, SmallWorkOnAnIdleStreamRunsAtOnceOnTheCallingThread) {
   if (!::openreg::testing::scheduleIs("auto")) {
     GTEST_SKIP() << "the other schedules queue all work";
   }
+  const Tensor small = at::empty({4}, onDevice);
+  const Tensor large = at::empty({1 << 18}, onDevice);
   std::thread::id ran;
-  launch("test", stream, 16, [&ran] { ran = std::this_thread::get_id(); });
+  const auto note = [&ran](auto&&) { ran = std::this_thread::get_id(); };
+  launch("test", stream, {.writes = {&small}}, note);
   stream.synchronize();
   EXPECT_EQ(ran, std::this_thread::get_id());
-  launch("test", stream, 1 << 20, [&ran] { ran = std::this_thread::get_id(); });
+  launch("test", stream, {.writes = {&large}}, note);
   stream.synchronize();
   EXPECT_NE(ran, std::this_thread::get_id());
 }
 
 TEST_F(ExecutorTest, TemporariesOfALaunchAreHostMemory) {
+  const Tensor large = at::empty({1 << 18}, onDevice);
   bool onDevice = true;
-  launch("test", stream, 1 << 20, [&onDevice] {
+  launch("test", stream, {.reads = {&large}}, [&onDevice](auto&&) {
     onDevice = isDeviceMemory(at::empty({100}).data_ptr());
   });
   stream.synchronize();
@@ -137,8 +93,10 @@ TEST_F(ExecutorTest, TemporariesOfALaunchAreHostMemory) {
 TEST(ExecutorChildTest, ALaunchThatThrowsBreaksTheDevice) {
   EXPECT_CHILD_SUCCEEDS([] {
     const OpenRegStream stream = getDefaultOpenRegStream(0);
-    launch(
-        "my kernel", stream, 1 << 20, [] { TORCH_CHECK(false, "on purpose"); });
+    const Tensor large = at::empty({1 << 18}, at::device(device(0)));
+    launch("my kernel", stream, {.writes = {&large}}, [](auto&&) {
+      TORCH_CHECK(false, "on purpose");
+    });
     const std::string message = messageOf([&] { stream.synchronize(); });
     CHILD_REQUIRE(has(message, "my kernel") && has(message, "on purpose"));
     CHILD_REQUIRE(
@@ -149,76 +107,7 @@ TEST(ExecutorChildTest, ALaunchThatThrowsBreaksTheDevice) {
   });
 }
 
-// --- OutputScope --------------------------------------------------------------
-
-TEST_F(ExecutorTest, InsideAScopeCpuTensorsLieInDeviceMemory) {
-  EXPECT_FALSE(isDeviceMemory(at::empty({100}).data_ptr()));
-  {
-    const OutputScope scope(stream);
-    EXPECT_TRUE(isDeviceMemory(at::empty({100}).data_ptr()));
-    EXPECT_EQ(at::empty({0}).data_ptr(), nullptr);
-    std::thread([] {
-      EXPECT_FALSE(isDeviceMemory(at::empty({100}).data_ptr()));
-    }).join();
-  }
-  EXPECT_FALSE(isDeviceMemory(at::empty({100}).data_ptr()));
-}
-
-TEST_F(ExecutorTest, ScopesNest) {
-  const OpenRegStream other = getStreamFromPool(0, 1);
-  const auto deviceOf = [] {
-    const Tensor tensor = at::empty({100});
-    orPointerAttributes attributes;
-    EXPECT_EQ(
-        orPointerGetAttributes(&attributes, deviceAddress(tensor.data_ptr())),
-        orSuccess);
-    return attributes.device;
-  };
-  const OutputScope outer(stream);
-  {
-    const OutputScope inner(other);
-    EXPECT_EQ(deviceOf(), 1);
-  }
-  EXPECT_EQ(deviceOf(), 0);
-}
-
-TEST_F(ExecutorTest, MemoryOfAScopeMayBeFreedOutsideIt) {
-  auto& allocator = getOpenRegDeviceAllocator();
-  const auto allocated = [&] {
-    return allocator.getDeviceStats(0).allocated_bytes[0].current;
-  };
-  const int64_t before = allocated();
-  Tensor made;
-  void* raw = nullptr;
-  {
-    const OutputScope scope(stream);
-    made = at::empty({100});
-    raw = GetCPUAllocator()->raw_allocate(1000);
-  }
-  EXPECT_TRUE(isDeviceMemory(raw));
-  EXPECT_EQ(allocated(), before + 512 + 1024);
-  made.reset();
-  GetCPUAllocator()->raw_deallocate(raw);
-  EXPECT_EQ(allocated(), before);
-
-  void* host = GetCPUAllocator()->raw_allocate(1000);
-  const OutputScope scope(stream);
-  GetCPUAllocator()->raw_deallocate(host); // and the other way round
-}
-
-TEST_F(ExecutorTest, OnlyMemoryOfAScopeCanBeTaken) {
-  DataPtr host = outputAllocator()->allocate(100);
-  void* address = host.get();
-  EXPECT_FALSE(takeDeviceMemory(host, 0));
-  EXPECT_EQ(host.get(), address);
-
-  const OutputScope scope(stream);
-  DataPtr memory = outputAllocator()->allocate(100);
-  address = memory.get();
-  const DataPtr taken = takeDeviceMemory(memory, 0);
-  EXPECT_EQ(taken.get(), deviceAddress(address));
-  EXPECT_EQ(taken.device(), device(0));
-}
+// --- memory -------------------------------------------------------------------
 
 // A full device has 2 MiB left, of which the result needs all: the kernel finds
 // no memory, and only after it parked memory can be waited for.
@@ -269,8 +158,9 @@ TEST_F(ExecutorTest, AnOperatorRunsInTheCurrentStreamOfItsTensors) {
   const OpenRegStream other = getStreamFromPool(0, 1);
   setCurrentOpenRegStream(other); // of device 1, while device 0 is current
   Gate gate(other);
-  launch(
-      "test", other, 16, [alias = aliasForLaunch(tensor)] { alias.fill_(5); });
+  launch("test", other, {.writes = {&tensor}}, [](std::span<Tensor> aliases) {
+    aliases[0].fill_(5);
+  });
   Tensor sum;
   waitsForGate(gate, [&] { sum = tensor.add(1); }); // or is queued
   EXPECT_EQ(elements<float>(sum), std::vector<float>(4, 6));

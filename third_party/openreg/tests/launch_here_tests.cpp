@@ -124,9 +124,9 @@ TEST_F(LaunchHereTest, TryingOnABusyStreamRunsNothing) {
 }
 
 TEST_F(LaunchHereTest, FlagsBeyondItAreRefused) {
-  const orLaunchConfig unknown{"unknown", 4};
+  const orLaunchConfig unknown{"unknown", 5};
   EXPECT_EQ(orLaunchKernelEx(&unknown, stream_, [] {}), orErrorInvalidValue);
-  EXPECT_TRUE(detailHas("but is 4"));
+  EXPECT_TRUE(detailHas("but is 5"));
 }
 
 } // namespace
