@@ -116,6 +116,7 @@ void* StreamMemory::tryAllocate(size_t bytes) {
   return c10::openreg::kernelAddress(memory.release_context());
 }
 
+// docs:begin threads-for
 // OpenMP lets the threads of a region spin for three milliseconds afterwards. That pays
 // if more regions follow; among many small kernels it takes a processor away from the
 // thread that prepares the next ones. So several threads are for large kernels among
@@ -127,6 +128,7 @@ int threadsFor(double microseconds) {
   recent += (std::min(microseconds, 1000.0) - recent) * kWeight;
   return parallel || std::isinf(microseconds) ? at::get_num_threads() : 1;
 }
+// docs:end threads-for
 
 void runQueued(int threads, Body work) {
   std::optional<c10::openreg::SingleThread> single;
