@@ -18,10 +18,16 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 # The names say whose they are, and PyTorch's lists for other devices omit them.
 CUDA_ONLY = {"cudnn_convolution", "cudnn_convolution_transpose"}
 # Listed for all devices, but the kernel is CUDA's own.
-CUDA_KERNELS = {"_scaled_dot_product_flash_attention"}
-# Nothing to compare with: PyTorch has no meta function for the cells, and the
+CUDA_KERNELS = {
+    "_scaled_dot_product_flash_attention",
+    "_thnn_fused_gru_cell",
+    "_thnn_fused_lstm_cell",
+}
+# What a layer of an LSTM is, in place of the operator that CUDA has for it.
+LAYER = {"mkldnn_rnn_layer"}
+# Nothing to compare with: PyTorch has no meta function for CUDA's cell, and the
 # other asks the GPU's library whether it has a kernel.
-CANNOT_PRETEND = {"_thnn_fused_gru_cell", "grid_sampler", "gru_cell"}
+CANNOT_PRETEND = {"grid_sampler", "gru_cell"}
 
 
 def listed(key):
@@ -246,12 +252,13 @@ def by_hand(name, given, lower):
 
 
 def test_the_operators_are_those_of_cuda():
-    assert listed("AutocastPrivateUse1") == listed("AutocastCUDA") - CUDA_ONLY
+    assert listed("AutocastPrivateUse1") == listed("AutocastCUDA") - CUDA_ONLY | LAYER
 
 
 def test_every_operator_is_tried_below():
     assert set(policies()) == set(CALLS)
-    assert listed("AutocastPrivateUse1") == set(CALLS) | {"binary_cross_entropy"}
+    others = {"binary_cross_entropy"} | LAYER
+    assert listed("AutocastPrivateUse1") == set(CALLS) | others
 
 
 @pytest.mark.parametrize("lower", [torch.float16, torch.bfloat16], ids=str)

@@ -39,9 +39,9 @@ DENSE = KEYS[0]
 
 # The file that registers a kernel says which tier it belongs to.
 TIERS = {
-    "Operators_": ("structured", "queues"),
-    "Remembered_": ("remembered", "queues"),
-    "Waiting_": ("typed", "waits"),
+    "Structured_": ("structured", "queues"),
+    "Cached_": ("cached", "queues"),
+    "Waiting_": ("waiting", "waits"),
     "Shared_": ("shared", "as its parts"),
     "OpenRegExecutor": ("boxed", "waits"),
     "OpenReg": ("by hand", "queues"),
@@ -49,7 +49,7 @@ TIERS = {
 # PyTorch says it of the kernels that it fills in by itself.
 COMPOSITE = {"math kernel", "default backend kernel", "nested kernel"}
 ALL_TIERS = (
-    *("by hand", "structured", "remembered", "typed", "shared", "boxed"),
+    *("by hand", "structured", "cached", "waiting", "shared", "boxed"),
     *("fallback", "composite", "other"),
 )
 
@@ -61,12 +61,20 @@ BY_HAND = {
     "aten::vdot": "waits",
     **dict.fromkeys(
         (
-            "aten::_thnn_fused_gru_cell",
-            "aten::_thnn_fused_gru_cell_backward",
-            "aten::_thnn_fused_lstm_cell",
-            "aten::_thnn_fused_lstm_cell_backward_impl",
+            "aten::gru.data",
+            "aten::gru.input",
+            "aten::gru_cell",
+            "aten::lstm.data",
+            "aten::lstm.input",
+            "aten::lstm_cell",
             "aten::native_dropout",
             "aten::native_dropout_backward",
+            "aten::relu",
+            "aten::relu_",
+            "aten::rnn_relu.data",
+            "aten::rnn_relu.input",
+            "aten::rnn_tanh.data",
+            "aten::rnn_tanh.input",
             "openreg::custom_abs",
         ),
         "as its parts",

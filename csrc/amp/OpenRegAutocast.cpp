@@ -42,6 +42,8 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
       KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
   AT_FORALL_PROMOTE(PROMOTE)
 
+  // A layer of an LSTM: in place of cuDNN's operator.
+  LOWER_PRECISION(mkldnn_rnn_layer)
   m.impl("binary_cross_entropy", TORCH_FN(binaryCrossEntropyBanned));
 }
 // docs:end autocast

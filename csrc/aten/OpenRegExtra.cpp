@@ -53,12 +53,25 @@ TORCH_LIBRARY_IMPL(openreg, PrivateUse1, m) {
 
 TORCH_LIBRARY_IMPL(openreg, AutogradPrivateUse1, m) {
   m.impl("custom_abs", TORCH_FN(ops::custom_abs_autograd));
+}
+
+// Kernels that look at no values do for every device, the meta device too.
+TORCH_LIBRARY_IMPL(openreg, CompositeExplicitAutograd, m) {
   m.impl(
       "custom_autograd_fn_returns_self",
       TORCH_FN(ops::custom_autograd_fn_returns_self));
   m.impl(
       "custom_autograd_fn_aliasing",
       TORCH_FN(ops::custom_autograd_fn_aliasing));
+}
+
+TORCH_LIBRARY_IMPL(openreg, Autograd, m) {
+  m.impl(
+      "custom_autograd_fn_returns_self",
+      TORCH_FN(ops::custom_autograd_fn_returns_self_autograd));
+  m.impl(
+      "custom_autograd_fn_aliasing",
+      TORCH_FN(ops::custom_autograd_fn_aliasing_autograd));
 }
 // docs:end own-namespace
 

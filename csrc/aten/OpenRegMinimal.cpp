@@ -1,21 +1,11 @@
-// Registration of the operators that are written by hand: one line per schema,
-// alphabetical, naming the kernel itself. Why a kernel is written as it is stands
-// beside it in native/.
-#include "aten/native/Attention.h"
-#include "aten/native/Convolution.h"
+// Registration of the operators without which there is no tensor: one line per
+// schema, alphabetical, naming the kernel itself. Why a kernel is written as it is
+// stands beside it in native/.
 #include "aten/native/Copy.h"
-#include "aten/native/DataChecks.h"
-#include "aten/native/Embedding.h"
-#include "aten/native/Histogram.h"
 #include "aten/native/Minimal.h"
-#include "aten/native/Nested.h"
-#include "aten/native/Random.h"
-#include "aten/native/Recurrent.h"
 
-#include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/is_set_to_native.h>
-#include <ATen/ops/relu_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real_native.h>
@@ -58,52 +48,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("zero_", TORCH_FN(ops::zero_));
 }
 // docs:end minimal-ops
-
-// PyTorch's own code for all devices: another operator does the work.
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("relu", TORCH_FN(at::native::relu));
-  m.impl("relu_", TORCH_FN(at::native::relu_));
-}
-
-// A copy of quantized tensors is one of bytes.
-TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
-  m.impl("_copy_from", TORCH_FN(ops::_copy_from));
-  m.impl("_copy_from_and_resize", TORCH_FN(ops::_copy_from_and_resize));
-}
-
-// Operators with a door of their own for backends.
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_fused_sdp_choice", TORCH_FN(ops::_fused_sdp_choice));
-  m.impl(
-      "_scaled_dot_product_fused_attention_overrideable",
-      TORCH_FN(ops::_scaled_dot_product_fused_attention_overrideable));
-  m.impl(
-      "_scaled_dot_product_fused_attention_overrideable_backward",
-      TORCH_FN(ops::_scaled_dot_product_fused_attention_overrideable_backward));
-  m.impl("_thnn_fused_gru_cell", TORCH_FN(ops::_thnn_fused_gru_cell));
-  m.impl(
-      "_thnn_fused_gru_cell_backward",
-      TORCH_FN(ops::_thnn_fused_gru_cell_backward));
-  m.impl("_thnn_fused_lstm_cell", TORCH_FN(ops::_thnn_fused_lstm_cell));
-  m.impl(
-      "_thnn_fused_lstm_cell_backward_impl",
-      TORCH_FN(ops::_thnn_fused_lstm_cell_backward_impl));
-  m.impl(
-      "convolution_backward_overrideable",
-      TORCH_FN(ops::convolution_backward_overrideable));
-  m.impl("convolution_overrideable", TORCH_FN(ops::convolution_overrideable));
-  m.impl("_assert_async", TORCH_FN(ops::_assert_async));
-  m.impl("_assert_async.msg", TORCH_FN(ops::_assert_async_msg));
-  m.impl("_index_put_impl_", TORCH_FN(ops::_index_put_impl_));
-  m.impl("_nested_view_from_buffer", TORCH_FN(ops::_nested_view_from_buffer));
-  m.impl("embedding_dense_backward", TORCH_FN(ops::embedding_dense_backward));
-  m.impl("histc", TORCH_FN(ops::histc));
-  m.impl("histc.out", TORCH_FN(ops::histc_out));
-  m.impl("native_dropout", TORCH_FN(ops::native_dropout));
-  m.impl("native_dropout_backward", TORCH_FN(ops::native_dropout_backward));
-}
-
-REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &ops::_fused_sdp_choice)
 
 // docs:begin fallthrough
 // A copy resolves lazy conjugation and negation itself, and record_stream looks at

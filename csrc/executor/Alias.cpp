@@ -1,15 +1,10 @@
 #include "executor/Alias.h"
 
+#include "executor/AliasImpl.h"
 #include "executor/Layouts.h"
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegLostMemory.h"
-
-#include <ATen/EmptyTensor.h>
-#include <ATen/ops/empty.h>
-#include <c10/core/TensorImpl.h>
-
-#include <vector>
 
 namespace at::native::openreg {
 
@@ -23,95 +18,6 @@ using c10::openreg::getOpenRegDeviceAllocator;
 using c10::openreg::kernelAddress;
 
 namespace {
-
-constexpr DispatchKeySet kBits(
-    {DispatchKey::Conjugate, DispatchKey::Negative, DispatchKey::ZeroTensor});
-
-DispatchKeySet cpuKeys() {
-  static const DispatchKeySet keys =
-      at::detail::empty_cpu({0}, kFloat).key_set();
-  return keys;
-}
-
-} // namespace
-
-/// A CPU tensor that can be pointed at one device tensor after another: making a
-/// TensorImpl costs more than all the rest of an alias.
-class AliasImpl final : public TensorImpl {
- public:
-  AliasImpl()
-      : TensorImpl(
-            DispatchKeySet(DispatchKey::CPU),
-            caffe2::TypeMeta::Make<float>(),
-            c10::Device(c10::kCPU)) {}
-
-  void bind(const TensorImpl* source, c10::intrusive_ptr<StorageImpl> storage) {
-    copy_generic_tensor_metadata(source, this);
-    storage_ = Storage(std::move(storage));
-    device_opt_ = c10::Device(c10::kCPU);
-    // An inference tensor has no keys of autograd, and so its alias has none.
-    const bool hasAutograd =
-        source->key_set().has(DispatchKey::ADInplaceOrView);
-    key_set_ = (hasAutograd ? cpuKeys() : DispatchKeySet(DispatchKey::CPU)) |
-        (source->key_set() & kBits);
-  }
-
-  void unbind() {
-    storage_ = Storage();
-    set_autograd_meta(nullptr);
-  }
-
-  // The one member that c10 gives no way to set, of any tensor.
-  static void setDevice(TensorImpl* tensor, c10::Device device) {
-    constexpr auto member = &AliasImpl::device_opt_;
-    tensor->*member = device;
-  }
-};
-
-namespace {
-
-/// Objects to use again, per thread.
-template <class T>
-class Spares {
- public:
-  c10::intrusive_ptr<T> take() {
-    if (spares_.empty()) {
-      return nullptr;
-    }
-    auto spare = std::move(spares_.back());
-    spares_.pop_back();
-    return spare;
-  }
-
-  /// Keeps an object that nobody else has.
-  void put(c10::intrusive_ptr<T> object) {
-    constexpr size_t kMost = 64;
-    if (object.use_count() == 1 && spares_.size() < kMost) {
-      spares_.push_back(std::move(object));
-    }
-  }
-
- private:
-  std::vector<c10::intrusive_ptr<T>> spares_;
-};
-
-struct ThreadSpares {
-  Spares<AliasImpl> aliases;
-  Spares<StorageImpl> storages;
-};
-
-// Objects with destructors are slow to reach in thread-local storage of a library,
-// a pointer to them is not.
-thread_local ThreadSpares* knownSpares
-    __attribute__((tls_model("initial-exec"))) = nullptr;
-
-ThreadSpares& spares() {
-  if (C10_UNLIKELY(!knownSpares)) {
-    thread_local ThreadSpares owned;
-    knownSpares = &owned;
-  }
-  return *knownSpares;
-}
 
 DataPtr kernelView(const StorageImpl* storage) {
   c10::openreg::checkNotLost(storage->data());
@@ -169,11 +75,11 @@ Tensor AliasFrame::alias(const Tensor& tensor) {
     }
   }
   if (C10_UNLIKELY(hasLayout(original))) {
-    const Tensor alias = aliasLayout(*this, tensor);
+    const Tensor alias = aliasLayout(tensor);
     layouts_.push_back({original, alias.getIntrusivePtr()});
     return alias;
   }
-  auto alias = spares().aliases.take();
+  auto alias = aliasSpares().aliases.take();
   if (!alias) {
     alias = c10::make_intrusive<AliasImpl>();
   }
@@ -202,7 +108,7 @@ const c10::intrusive_ptr<StorageImpl>& AliasFrame::aliasStorage(
       return entry.alias;
     }
   }
-  auto alias = spares().storages.take();
+  auto alias = aliasSpares().storages.take();
   if (alias) {
     alias->set_data_ptr_noswap(kernelView(original));
     alias->set_nbytes(original->nbytes());
@@ -213,10 +119,6 @@ const c10::intrusive_ptr<StorageImpl>& AliasFrame::aliasStorage(
   return storages_.back().alias;
 }
 
-Storage AliasFrame::aliasStorage(const Storage& original) {
-  return Storage(aliasStorage(original.unsafeGetStorageImpl()));
-}
-
 AliasFrame::~AliasFrame() {
   for (Entry& entry : entries_) {
     auto alias = c10::intrusive_ptr<AliasImpl>::reclaim(
@@ -224,13 +126,13 @@ AliasFrame::~AliasFrame() {
     if (alias.use_count() == 1) {
       alias->unbind();
     }
-    spares().aliases.put(std::move(alias));
+    aliasSpares().aliases.put(std::move(alias));
   }
   for (StorageEntry& entry : storages_) {
     if (entry.alias.use_count() == 1) {
       entry.alias->set_data_ptr_noswap(DataPtr());
     }
-    spares().storages.put(std::move(entry.alias));
+    aliasSpares().storages.put(std::move(entry.alias));
   }
 }
 
@@ -295,7 +197,7 @@ Tensor AliasFrame::wrap(Tensor result) {
         entry->original));
   }
   if (C10_UNLIKELY(hasLayout(impl))) {
-    return wrapLayout(*this, result);
+    return wrapLayout(result);
   }
   StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (StorageImpl* original = originalOf(storage)) {
@@ -328,11 +230,52 @@ void AliasFrame::finish(const Tensor& output) {
   }
   const Tensor changed = alias(output);
   if (C10_UNLIKELY(hasLayout(output.unsafeGetTensorImpl()))) {
-    finishLayout(*this, output, changed);
+    finishLayout(output, changed);
   } else {
     finishStrided(output, changed);
   }
 }
+
+// --- tensors of other layouts ---------------------------------------------------
+
+Tensor AliasFrame::aliasLayout(const Tensor& tensor) {
+  return crossLayout(
+      tensor,
+      {c10::kCPU,
+       [this](const Tensor& part) { return alias(part); },
+       [this](const Storage& storage) {
+         return Storage(aliasStorage(storage.unsafeGetStorageImpl()));
+       }});
+}
+
+Tensor AliasFrame::wrapLayout(const Tensor& result) {
+  return crossLayout(
+      result,
+      {stream_.device(),
+       [this](const Tensor& part) { return wrap(part); },
+       [this](const Storage& storage) { return wrapStorage(storage); }});
+}
+
+// The kernel may have changed the parts of an output, or given it others.
+void AliasFrame::finishLayout(const Tensor& output, const Tensor& changed) {
+  const auto finishPart = [this](const Tensor& part) {
+    Tensor original = wrap(part);
+    if (findAlias(part.unsafeGetTensorImpl())) {
+      finishStrided(original, part);
+    }
+    return original;
+  };
+  const Tensor result = crossLayout(
+      changed, {stream_.device(), finishPart, [this](const Storage& storage) {
+                  return wrapStorage(storage);
+                }});
+  if (output.is_quantized()) {
+    finishStrided(output, changed);
+  }
+  setLayout(output, result);
+}
+
+// --- strided outputs --------------------------------------------------------------
 
 void AliasFrame::finishStrided(const Tensor& output, const Tensor& aliased) {
   TensorImpl* original = output.unsafeGetTensorImpl();

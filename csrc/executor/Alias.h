@@ -44,14 +44,6 @@ class AliasFrame {
   Tensor wrap(Tensor result);
   void finish(const Tensor& output);
 
-  // For what a tensor of another layout is made of (see Layouts.h).
-  c10::Device device() const {
-    return stream_.device();
-  }
-  c10::Storage aliasStorage(const c10::Storage& original);
-  c10::Storage wrapStorage(const c10::Storage& result);
-  void finishStrided(const Tensor& output, const Tensor& aliased);
-
  private:
   struct Entry {
     c10::TensorImpl* original;
@@ -64,6 +56,11 @@ class AliasFrame {
 
   const c10::intrusive_ptr<c10::StorageImpl>& aliasStorage(
       c10::StorageImpl* original);
+  c10::Storage wrapStorage(const c10::Storage& result);
+  Tensor aliasLayout(const Tensor& tensor);
+  Tensor wrapLayout(const Tensor& result);
+  void finishLayout(const Tensor& output, const Tensor& changed);
+  void finishStrided(const Tensor& output, const Tensor& aliased);
   const Entry* findAlias(const c10::TensorImpl* alias) const;
   c10::StorageImpl* originalOf(const c10::StorageImpl* alias) const;
   void moveToDevice(c10::StorageImpl& storage) const;

@@ -12,26 +12,11 @@ namespace {
 using c10::DispatchKeySet;
 using c10::TensorImpl;
 
-/// Takes what a tensor is made of to the other side.
-struct Cross {
-  AliasFrame& frame;
-  const c10::Device device; // of the other side
-
-  Tensor operator()(const Tensor& part) const {
-    return device.is_cpu() ? frame.alias(part) : frame.wrap(part);
-  }
-  c10::Storage operator()(const c10::Storage& storage) const {
-    return device.is_cpu() ? frame.aliasStorage(storage)
-                           : frame.wrapStorage(storage);
-  }
-  /// The keys there.
-  DispatchKeySet keys(c10::DispatchKey functionality) const {
-    const auto backend = device.is_cpu()
-        ? c10::BackendComponent::CPUBit
-        : c10::BackendComponent::PrivateUse1Bit;
-    return DispatchKeySet(functionality) | DispatchKeySet(backend);
-  }
-};
+DispatchKeySet keysOn(c10::Device device, c10::DispatchKey functionality) {
+  const auto backend = device.is_cpu() ? c10::BackendComponent::CPUBit
+                                       : c10::BackendComponent::PrivateUse1Bit;
+  return DispatchKeySet(functionality) | DispatchKeySet(backend);
+}
 
 template <class Impl>
 Impl* as(const Tensor& tensor) {
@@ -52,77 +37,66 @@ void setParts(
   impl->set_coalesced(source->coalesced());
 }
 
-Tensor crossSparse(const Tensor& tensor, const Cross& cross) {
+Tensor crossSparse(const Tensor& tensor, const PartCrossing& cross) {
   const auto* source = as<SparseTensorImpl>(tensor);
   auto result = at::detail::make_tensor<SparseTensorImpl>(
-      cross.keys(c10::DispatchKey::Sparse), source->dtype());
-  setParts(result, tensor, cross(source->indices()), cross(source->values()));
+      keysOn(cross.device, c10::DispatchKey::Sparse), source->dtype());
+  setParts(
+      result,
+      tensor,
+      cross.tensor(source->indices()),
+      cross.tensor(source->values()));
   return result;
 }
 
 // --- sparse: compressed -------------------------------------------------------
 
-Tensor crossCompressed(const Tensor& tensor, const Cross& cross) {
+Tensor crossCompressed(const Tensor& tensor, const PartCrossing& cross) {
   const auto* source = as<SparseCsrTensorImpl>(tensor);
   auto result = at::detail::make_tensor<SparseCsrTensorImpl>(
-      cross.keys(c10::DispatchKey::SparseCsr),
+      keysOn(cross.device, c10::DispatchKey::SparseCsr),
       cross.device,
       tensor.layout(),
       source->dtype());
   as<SparseCsrTensorImpl>(result)->set_member_tensors(
-      cross(source->compressed_indices()),
-      cross(source->plain_indices()),
-      cross(source->values()),
+      cross.tensor(source->compressed_indices()),
+      cross.tensor(source->plain_indices()),
+      cross.tensor(source->values()),
       source->sizes());
   return result;
 }
 
 // --- quantized and nested: a storage with a description ------------------------
 
-Tensor crossQuantized(const Tensor& tensor, const Cross& cross) {
+Tensor crossQuantized(const Tensor& tensor, const PartCrossing& cross) {
   auto* source = as<QTensorImpl>(tensor);
   auto result = at::detail::make_tensor<QTensorImpl>(
-      cross(tensor.storage()),
-      cross.keys(c10::DispatchKey::Quantized),
+      cross.storage(tensor.storage()),
+      keysOn(cross.device, c10::DispatchKey::Quantized),
       source->dtype(),
-      crossQuantizer(source->quantizer(), [&](const Tensor& part) {
-        return cross(part);
-      }));
+      crossQuantizer(source->quantizer(), cross.tensor));
   result.unsafeGetTensorImpl()->set_sizes_and_strides(
       source->sizes(), source->strides(), source->storage_offset());
   return result;
 }
 
 // The sizes of a nested tensor are on the CPU, wherever its memory is.
-Tensor crossNested(const Tensor& tensor, const Cross& cross) {
+Tensor crossNested(const Tensor& tensor, const PartCrossing& cross) {
   const auto* source = as<NestedTensorImpl>(tensor);
   return at::detail::make_tensor<NestedTensorImpl>(
-      cross(tensor.storage()),
-      cross.keys(c10::DispatchKey::NestedTensor),
+      cross.storage(tensor.storage()),
+      keysOn(cross.device, c10::DispatchKey::NestedTensor),
       source->dtype(),
       source->get_nested_sizes(),
       source->get_nested_strides(),
       source->get_storage_offsets());
 }
 
-Tensor crossLayout(const Tensor& tensor, const Cross& cross) {
-  if (tensor.is_sparse()) {
-    return crossSparse(tensor, cross);
-  }
-  if (tensor.is_quantized()) {
-    return crossQuantized(tensor, cross);
-  }
-  if (tensor.is_nested()) {
-    return crossNested(tensor, cross);
-  }
-  return crossCompressed(tensor, cross);
-}
-
 } // namespace
 
 QuantizerPtr crossQuantizer(
     const QuantizerPtr& quantizer,
-    const std::function<Tensor(const Tensor&)>& cross) {
+    c10::function_ref<Tensor(const Tensor&)> cross) {
   const auto* channels =
       dynamic_cast<PerChannelAffineQuantizer*>(quantizer.get());
   if (!channels) {
@@ -138,24 +112,24 @@ QuantizerPtr crossQuantizer(
       channels->scalar_type(), scales, zeros, channels->axis());
 }
 
-Tensor aliasLayout(AliasFrame& frame, const Tensor& tensor) {
-  return crossLayout(tensor, Cross{frame, c10::kCPU});
+Tensor crossLayout(const Tensor& tensor, const PartCrossing& cross) {
+  if (tensor.is_sparse()) {
+    return crossSparse(tensor, cross);
+  }
+  if (tensor.is_quantized()) {
+    return crossQuantized(tensor, cross);
+  }
+  if (tensor.is_nested()) {
+    return crossNested(tensor, cross);
+  }
+  return crossCompressed(tensor, cross);
 }
 
-Tensor wrapLayout(AliasFrame& frame, const Tensor& result) {
-  return crossLayout(result, Cross{frame, frame.device()});
-}
-
-void finishLayout(
-    AliasFrame& frame,
-    const Tensor& output,
-    const Tensor& changed) {
-  const Tensor result = wrapLayout(frame, changed);
+void setLayout(const Tensor& output, const Tensor& result) {
   if (output.is_sparse()) {
     const auto* source = as<SparseTensorImpl>(result);
     setParts(output, result, source->indices(), source->values());
   } else if (output.is_quantized()) {
-    frame.finishStrided(output, changed);
     as<QTensorImpl>(output)->set_quantizer_(
         as<QTensorImpl>(result)->quantizer());
   } else if (!output.is_nested()) {

@@ -1,12 +1,9 @@
-// Sparse, quantized and nested tensors at the border of Alias.h: what they are made
-// of crosses as strided tensors do.
+// Sparse, quantized and nested tensors: what they are made of.
 #pragma once
 
-#include "executor/Alias.h"
-
 #include <ATen/core/QuantizerBase.h>
-
-#include <functional>
+#include <ATen/core/Tensor.h>
+#include <c10/util/FunctionRef.h>
 
 namespace at::native::openreg {
 
@@ -21,21 +18,27 @@ inline bool hasLayout(const c10::TensorImpl* tensor) {
 }
 
 // docs:begin layouts
-/// AliasFrame's alias(), wrap() and finish() for such tensors. A sparse tensor is
-/// indices and values, a quantized one a storage and a quantizer, which may have
-/// tensors of its own, a nested one a storage and sizes, which are on the CPU.
+/// The way of a tensor's parts to the other side of the border between the device and CPU
+/// kernels. A sparse tensor is indices and values, a quantized one a storage and a
+/// quantizer, which may have tensors of its own, a nested one a storage and sizes, which
+/// are on the CPU.
 // docs:end layouts
-Tensor aliasLayout(AliasFrame& frame, const Tensor& tensor);
-Tensor wrapLayout(AliasFrame& frame, const Tensor& result);
-void finishLayout(
-    AliasFrame& frame,
-    const Tensor& output,
-    const Tensor& changed);
+struct PartCrossing {
+  c10::Device device; // of the other side
+  c10::function_ref<Tensor(const Tensor&)> tensor;
+  c10::function_ref<c10::Storage(const c10::Storage&)> storage;
+};
+
+/// The same tensor on the other side.
+Tensor crossLayout(const Tensor& tensor, const PartCrossing& cross);
+
+/// Gives `output` what `result` is made of, which has its layout and its device.
+void setLayout(const Tensor& output, const Tensor& result);
 
 /// A quantizer whose scales and zero points, if they are tensors, went through
 /// `cross`.
 QuantizerPtr crossQuantizer(
     const QuantizerPtr& quantizer,
-    const std::function<Tensor(const Tensor&)>& cross);
+    c10::function_ref<Tensor(const Tensor&)> cross);
 
 } // namespace at::native::openreg

@@ -5,6 +5,8 @@
 #include "runtime/OpenRegGenerator.h"
 #include "runtime/OpenRegRunningHere.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
+
 namespace at::native::openreg {
 
 using c10::openreg::CpuDraw;
@@ -128,6 +130,7 @@ class OperatorCall {
           return aliasOf(frame, tensor);
         });
         run.arguments = aliases;
+        const at::AutoDispatchBelowADInplaceOrView below;
         StreamMemory memory(call_.stream);
         const OutputScope scope(
             temporariesOnHost_ ? nullptr : &memory,

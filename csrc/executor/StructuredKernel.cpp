@@ -7,6 +7,7 @@
 #include "runtime/OpenRegLostMemory.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_strided.h>
 
@@ -234,6 +235,7 @@ void StructuredRun::compute(TensorIteratorBase* iterator, Body kernel) {
       kernel();
       return;
     }
+    const at::AutoDispatchBelowADInplaceOrView below;
     withAliases([&](ArgumentSpan arguments, std::span<Tensor> outputs) {
       if (iterator) { // the CPU's casts while it is built
         StructuredRun anew(arguments, outputs);

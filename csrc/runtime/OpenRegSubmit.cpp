@@ -1,5 +1,7 @@
 #include "runtime/OpenRegSubmit.h"
 
+#include <ATen/Parallel.h>
+
 namespace c10::openreg {
 
 std::atomic<SubmissionObserver*> detail::submissionObserver{nullptr};
@@ -16,6 +18,23 @@ void detail::notifyObserver(const Submission& work) {
   }
 }
 
+namespace {
+
+// A large copy uses as many threads as the CPU's does.
+void setTransferThreads(size_t bytes) {
+  constexpr size_t kLarge = 1 << 20;
+  static std::atomic<int> set{0};
+  if (bytes < kLarge) {
+    return;
+  }
+  const int threads = at::get_num_threads();
+  if (set.exchange(threads, std::memory_order_relaxed) != threads) {
+    OPENREG_CHECK(orSetTransferThreads(threads));
+  }
+}
+
+} // namespace
+
 void submitCopy(
     void* to,
     const void* from,
@@ -26,6 +45,7 @@ void submitCopy(
     accesses.push_back({from, bytes, false});
     accesses.push_back({to, bytes, true});
   };
+  setTransferThreads(bytes);
   OPENREG_CHECK(submit({"copy", stream, list}, [&](orStream_t handle) {
     return orMemcpyAsync(to, from, bytes, kind, handle);
   }));

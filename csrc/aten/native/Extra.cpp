@@ -127,23 +127,21 @@ Tensor openreg_scale_autograd(const Tensor& self, double factor) {
 // --- autograd functions whose output is their input ---------------------------
 
 // docs:begin autograd-functions
+Tensor custom_autograd_fn_returns_self(const Tensor& input) {
+  return input;
+}
+
+Tensor custom_autograd_fn_aliasing(const Tensor& input) {
+  return input.view_as(input);
+}
+
 namespace {
 
-struct ReturnsSelf : Function<ReturnsSelf> {
-  static Tensor forward(AutogradContext* /*context*/, const Tensor& input) {
-    return input;
-  }
-  static variable_list backward(
-      AutogradContext* /*context*/,
-      const variable_list& grads) {
-    return {grads[0].mul(0.5)};
-  }
-};
-
-struct Aliasing : Function<Aliasing> {
+template <Tensor (*kernel)(const Tensor&)>
+struct HalvesGradient : Function<HalvesGradient<kernel>> {
   static Tensor forward(AutogradContext* /*context*/, const Tensor& input) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    return input.view_as(input);
+    return kernel(input);
   }
   static variable_list backward(
       AutogradContext* /*context*/,
@@ -154,12 +152,12 @@ struct Aliasing : Function<Aliasing> {
 
 } // namespace
 
-Tensor custom_autograd_fn_returns_self(const Tensor& input) {
-  return ReturnsSelf::apply(input);
+Tensor custom_autograd_fn_returns_self_autograd(const Tensor& input) {
+  return HalvesGradient<custom_autograd_fn_returns_self>::apply(input);
 }
 
-Tensor custom_autograd_fn_aliasing(const Tensor& input) {
-  return Aliasing::apply(input);
+Tensor custom_autograd_fn_aliasing_autograd(const Tensor& input) {
+  return HalvesGradient<custom_autograd_fn_aliasing>::apply(input);
 }
 // docs:end autograd-functions
 

@@ -19,8 +19,11 @@ Tensor openreg_scale_autograd(const Tensor& self, double factor);
 Tensor openreg_scale_meta(const Tensor& self, double factor);
 
 /// Autograd functions in C++: the forward returns its input, or a view of it; the
-/// backward halves the gradient.
+/// backward halves the gradient. Without autograd, in inference mode, only the
+/// kernels are called.
 Tensor custom_autograd_fn_returns_self(const Tensor& input);
+Tensor custom_autograd_fn_returns_self_autograd(const Tensor& input);
 Tensor custom_autograd_fn_aliasing(const Tensor& input);
+Tensor custom_autograd_fn_aliasing_autograd(const Tensor& input);
 
 } // namespace at::native::openreg

@@ -3,8 +3,10 @@
 #include "aten/native/Copy.h"
 #include "executor/HandKernel.h"
 #include "executor/OperatorKernel.h"
+#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegLostMemory.h"
 #include "runtime/OpenRegSyncDebug.h"
 
 #include <ATen/Context.h>
@@ -13,7 +15,6 @@
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
-#include <ATen/ops/_local_scalar_dense_ops.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/fill_ops.h>
 #include <ATen/ops/set_native.h>
@@ -272,19 +273,31 @@ Tensor& zero_(Tensor& self) {
   return self;
 }
 
+// Read where a kernel would: one wait, and nothing is launched.
 Scalar _local_scalar_dense(const Tensor& self) {
   const OpenRegStream stream = streamOf(self);
   c10::openreg::noteSynchronization(stream);
-  AliasFrame frame(stream);
-  const Tensor alias = frame.alias(self);
+  TORCH_CHECK(
+      self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
+  c10::openreg::checkNotLost(self.storage().data());
   const auto list = [&](std::vector<MemoryAccess>& accesses) {
     accesses.push_back(accessTo(self, false));
   };
+  OPENREG_CHECK(c10::openreg::submit(
+      {"aten::_local_scalar_dense", stream, list}, &orStreamSynchronize));
+  const void* element = c10::openreg::kernelAddress(self.const_data_ptr());
   Scalar value;
-  runHere(
-      {"aten::_local_scalar_dense", stream, /*isSmall=*/true, 0, list}, [&] {
-        value = at::_ops::_local_scalar_dense::redispatch(kCpuKernel, alias);
-      });
+  AT_DISPATCH_V2(
+      self.scalar_type(),
+      "_local_scalar_dense_cpu",
+      AT_WRAP([&] { value = *static_cast<const scalar_t*>(element); }),
+      AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
+      AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
+      AT_EXPAND(AT_FLOAT8_TYPES),
+      kBool,
+      kHalf,
+      kBFloat16,
+      kComplexHalf);
   return value;
 }
 

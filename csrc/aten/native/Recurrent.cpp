@@ -1,114 +1,339 @@
 #include "aten/native/Recurrent.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/native/RNN.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
 
 namespace at::native::openreg {
 namespace {
 
-// The steps are those of the CPU's unfused cells, in their order, so that numbers
-// agree as far as a bias added after a product agrees with one added inside it.
+// --- one step -----------------------------------------------------------------
 
-Tensor withBias(const Tensor& gates, const std::optional<Tensor>& bias) {
-  return bias && bias->defined() ? gates + *bias : gates;
+/// The hidden state of one layer, and the cell state of an LSTM.
+using State = std::vector<Tensor>;
+
+/// The weights of one layer in one direction.
+struct Layer {
+  Tensor w_ih, w_hh, b_ih, b_hh, w_hr;
+
+  Tensor gatesOfInput(const Tensor& input) const {
+    return at::linear(input, w_ih, b_ih);
+  }
+  Tensor gatesOfHidden(const Tensor& hidden) const {
+    return at::linear(hidden, w_hh, b_hh);
+  }
+  Tensor project(const Tensor& hidden) const {
+    return w_hr.defined() ? at::matmul(hidden, w_hr.t()) : hidden;
+  }
+};
+
+// The operators, their order and which of them work in place are the CPU's: where
+// the rows of a tensor end decides which numbers a kernel takes as a vector, and so
+// the bits. Under torch.func the tensor to change may be the same for all samples,
+// and cannot take what differs among them.
+bool isTransformed() {
+  return c10::impl::tls_is_dispatch_key_included(
+      c10::DispatchKey::FuncTorchDynamicLayerBackMode);
+}
+Tensor addTo(const Tensor& to, const Tensor& other) {
+  return isTransformed() ? to.add(other) : to.add_(other);
+}
+Tensor mulTo(const Tensor& to, const Tensor& other) {
+  return isTransformed() ? to.mul(other) : to.mul_(other);
 }
 
-Tensor sigmoidSlope(const Tensor& value) {
-  return (1 - value) * value;
+State lstmStep(const Layer& layer, const Tensor& gates, const State& last) {
+  const auto parts = addTo(layer.gatesOfHidden(last[0]), gates).unsafe_chunk(4, 1);
+  const Tensor in = parts[0].sigmoid_(), forget = parts[1].sigmoid_(),
+               cell = parts[2].tanh_(), out = parts[3].sigmoid_();
+  Tensor cy = (forget * last[1]).add_(in * cell);
+  Tensor hy = layer.project(out * cy.tanh());
+  return {hy, cy};
 }
 
-Tensor tanhSlope(const Tensor& value) {
-  return 1 - value * value;
+State gruStep(const Layer& layer, const Tensor& gates, const State& last) {
+  const auto input = gates.unsafe_chunk(3, 1);
+  const auto hidden = layer.gatesOfHidden(last[0]).unsafe_chunk(3, 1);
+  const Tensor reset = addTo(hidden[0], input[0]).sigmoid_();
+  const Tensor update = addTo(hidden[1], input[1]).sigmoid_();
+  const Tensor fresh = input[2].add(mulTo(hidden[2], reset)).tanh_();
+  return {(last[0] - fresh).mul_(update).add_(fresh)};
 }
 
-Tensor biasGradient(const Tensor& gates, bool has_bias) {
-  return has_bias ? gates.sum(0) : Tensor();
+/// The next state; `gates` is the input's part of the sum.
+State step(
+    RecurrentKind kind,
+    const Layer& layer,
+    const Tensor& gates,
+    const State& last) {
+  switch (kind) {
+    case RecurrentKind::Lstm:
+      return lstmStep(layer, gates, last);
+    case RecurrentKind::Gru:
+      return gruStep(layer, gates, last);
+    case RecurrentKind::Tanh:
+      return {addTo(layer.gatesOfHidden(last[0]), gates).tanh()};
+    default:
+      return {addTo(layer.gatesOfHidden(last[0]), gates).relu()};
+  }
+}
+
+// --- one layer ----------------------------------------------------------------
+
+/// Steps one after the other: the first dimension of `data`, or, if it is packed,
+/// as many rows per step as `batch_sizes` says: ever fewer.
+struct Sequence {
+  Tensor data;
+  Tensor batch_sizes;
+
+  bool isPacked() const {
+    return batch_sizes.defined();
+  }
+  std::vector<Tensor> split(const Tensor& values) const {
+    if (!isPacked()) {
+      return values.unbind(0);
+    }
+    std::vector<Tensor> steps;
+    int64_t begin = 0;
+    const auto* sizes = batch_sizes.const_data_ptr<int64_t>();
+    for (const int64_t size : IntArrayRef(sizes, batch_sizes.numel())) {
+      steps.push_back(values.narrow(0, begin, size));
+      begin += size;
+    }
+    return steps;
+  }
+  Tensor join(const std::vector<Tensor>& steps) const {
+    return isPacked() ? at::cat(steps, 0) : at::stack(steps, 0);
+  }
+};
+
+State slice(const State& state, int64_t begin, int64_t end) {
+  State part;
+  for (const Tensor& tensor : state) {
+    part.push_back(tensor.narrow(0, begin, end - begin));
+  }
+  return part;
+}
+
+State concatenate(const std::vector<State>& parts) {
+  State whole;
+  for (size_t place = 0; place < parts[0].size(); ++place) {
+    std::vector<Tensor> tensors;
+    for (const State& part : parts) {
+      tensors.push_back(part[place]);
+    }
+    whole.push_back(at::cat(tensors, 0));
+  }
+  return whole;
+}
+
+/// A layer in one direction: its output, and its last state.
+std::pair<Tensor, State> runLayer(
+    RecurrentKind kind,
+    const Layer& layer,
+    const Sequence& input,
+    const State& first,
+    bool reverse) {
+  auto steps = input.split(layer.gatesOfInput(input.data));
+  TORCH_CHECK(
+      !steps.empty(), "Expected sequence length to be larger than 0 in RNN");
+  if (reverse) {
+    std::reverse(steps.begin(), steps.end());
+  }
+  const auto rowsOf = [&](const Tensor& gates) {
+    return input.isPacked() ? gates.size(0) : 0;
+  };
+  int64_t rows = rowsOf(steps[0]);
+  State state = reverse && input.isPacked() ? slice(first, 0, rows) : first;
+  std::vector<State> ended; // of sequences that are over
+  std::vector<Tensor> outputs;
+  for (const Tensor& gates : steps) {
+    const int64_t before = std::exchange(rows, rowsOf(gates));
+    if (rows < before) {
+      ended.push_back(slice(state, rows, before));
+      state = slice(state, 0, rows);
+    } else if (rows > before) {
+      state = concatenate({state, slice(first, before, rows)});
+    }
+    state = step(kind, layer, gates, state);
+    outputs.push_back(state[0]);
+  }
+  if (reverse) {
+    std::reverse(outputs.begin(), outputs.end());
+  } else if (input.isPacked()) {
+    ended.push_back(state);
+    std::reverse(ended.begin(), ended.end());
+    state = concatenate(ended);
+  }
+  return {input.join(outputs), state};
+}
+
+// --- the net ------------------------------------------------------------------
+
+std::vector<Layer> layersOf(
+    TensorList params,
+    bool has_biases,
+    bool has_projections) {
+  const size_t count =
+      2 + (has_biases ? 2 : 0) + static_cast<size_t>(has_projections);
+  TORCH_CHECK(
+      params.size() % count == 0, "got an incorrect number of RNN parameters");
+  std::vector<Layer> layers;
+  for (; !params.empty(); params = params.slice(count)) {
+    layers.push_back(
+        {params[0],
+         params[1],
+         has_biases ? params[2] : Tensor(),
+         has_biases ? params[3] : Tensor(),
+         has_projections ? params[count - 1] : Tensor()});
+  }
+  return layers;
+}
+
+/// The states of each layer, of tensors that have them for all.
+std::vector<State> byLayer(TensorList hx) {
+  std::vector<State> states;
+  for (const Tensor& tensor : hx) {
+    const auto parts = tensor.unbind(0);
+    states.resize(parts.size());
+    for (size_t place = 0; place < parts.size(); ++place) {
+      states[place].push_back(parts[place]);
+    }
+  }
+  return states;
+}
+
+std::vector<Tensor> stackLayers(const std::vector<State>& states) {
+  std::vector<Tensor> bound;
+  for (size_t kind = 0; kind < states[0].size(); ++kind) {
+    std::vector<Tensor> tensors;
+    for (const State& state : states) {
+      tensors.push_back(state[kind]);
+    }
+    bound.push_back(at::stack(tensors, 0));
+  }
+  return bound;
 }
 
 } // namespace
 
-// The workspace holds what the backward pass needs: the four gates.
-std::tuple<Tensor, Tensor, Tensor> _thnn_fused_lstm_cell(
-    const Tensor& input_gates,
-    const Tensor& hidden_gates,
-    const Tensor& cx,
-    const std::optional<Tensor>& input_bias,
-    const std::optional<Tensor>& hidden_bias) {
-  const auto gates =
-      (withBias(hidden_gates, hidden_bias) + withBias(input_gates, input_bias))
-          .chunk(4, 1);
-  const Tensor in = gates[0].sigmoid(), forget = gates[1].sigmoid(),
-               cell = gates[2].tanh(), out = gates[3].sigmoid();
-  Tensor cy = forget * cx + in * cell;
-  Tensor hy = out * cy.tanh();
-  return {hy, cy, at::cat({in, forget, cell, out}, 1)};
-}
-
-std::tuple<Tensor, Tensor, Tensor> _thnn_fused_lstm_cell_backward_impl(
-    const std::optional<Tensor>& grad_hy,
-    const std::optional<Tensor>& grad_cy,
-    const Tensor& cx,
-    const Tensor& cy,
-    const Tensor& workspace,
-    bool has_bias) {
-  const auto gates = workspace.chunk(4, 1);
-  const Tensor &in = gates[0], &forget = gates[1], &cell = gates[2],
-               &out = gates[3];
-  const Tensor tanhCy = cy.tanh();
-  const bool hasHy = grad_hy && grad_hy->defined();
-  const bool hasCy = grad_cy && grad_cy->defined();
-  const Tensor hy = hasHy ? *grad_hy : cy.new_zeros(cy.sizes());
-  Tensor total = hy * out * tanhSlope(tanhCy);
-  if (hasCy) {
-    total = total + *grad_cy;
+std::pair<Tensor, std::vector<Tensor>> runRecurrent(
+    const RecurrentNet& net,
+    const Tensor& input,
+    const Tensor& batch_sizes,
+    TensorList hx,
+    TensorList params) {
+  check_attributes(input, params, hx);
+  const bool has_projections =
+      hx.size() == 2 && hx[0].sym_size(2) != hx[1].sym_size(2);
+  const auto layers = layersOf(params, net.has_biases, has_projections);
+  auto states = byLayer(hx);
+  const size_t directions = net.bidirectional ? 2 : 1;
+  const size_t count = static_cast<size_t>(net.num_layers) * directions;
+  TORCH_CHECK(
+      states.size() == count, "Expected more hidden states in stacked_rnn");
+  TORCH_CHECK(layers.size() == count, "Expected more weights in stacked_rnn");
+  Sequence sequence{
+      net.batch_first ? input.transpose(0, 1) : input, batch_sizes};
+  for (size_t first = 0; first < count; first += directions) {
+    std::vector<Tensor> outputs;
+    for (size_t place = first; place < first + directions; ++place) {
+      auto [output, last] = runLayer(
+          net.kind,
+          layers[place],
+          sequence,
+          states[place],
+          /*reverse=*/place != first);
+      outputs.push_back(std::move(output));
+      states[place] = std::move(last);
+    }
+    sequence.data = net.bidirectional ? at::cat(outputs, -1) : outputs[0];
+    if (net.dropout != 0 && net.train && first + directions < count) {
+      sequence.data = at::dropout(sequence.data, net.dropout, /*train=*/true);
+    }
   }
-  const Tensor grad_gates = at::cat(
-      {total * cell * sigmoidSlope(in),
-       total * cx * sigmoidSlope(forget),
-       total * in * tanhSlope(cell),
-       hy * tanhCy * sigmoidSlope(out)},
-      1);
-  return {grad_gates, total * forget, biasGradient(grad_gates, has_bias)};
+  return {
+      net.batch_first ? sequence.data.transpose(0, 1) : sequence.data,
+      stackLayers(states)};
 }
 
-// The workspace: reset, update and new gate, the old state, and the hidden half of
-// the new gate.
-std::tuple<Tensor, Tensor> _thnn_fused_gru_cell(
-    const Tensor& input_gates,
-    const Tensor& hidden_gates,
+// --- cells --------------------------------------------------------------------
+
+namespace {
+
+State runCell(
+    RecurrentKind kind,
+    const Tensor& input,
+    TensorList hx,
+    const Layer& layer) {
+  TORCH_CHECK(
+      input.sym_size(1) == layer.w_ih.sym_size(1),
+      "input has inconsistent input_size: got ",
+      input.sym_size(1),
+      " expected ",
+      layer.w_ih.sym_size(1));
+  for (size_t place = 0; place < hx.size(); ++place) {
+    TORCH_CHECK(
+        input.sym_size(0) == hx[place].sym_size(0),
+        "Input batch size ",
+        input.sym_size(0),
+        " doesn't match hidden",
+        place,
+        " batch size ",
+        hx[place].sym_size(0));
+    TORCH_CHECK(
+        hx[place].sym_size(1) == layer.w_hh.sym_size(1),
+        "hidden",
+        place,
+        " has inconsistent hidden_size: got ",
+        hx[place].sym_size(1),
+        ", expected ",
+        layer.w_hh.sym_size(1));
+  }
+  return step(kind, layer, layer.gatesOfInput(input), hx.vec());
+}
+
+Tensor orUndefined(const std::optional<Tensor>& bias) {
+  return bias.value_or(Tensor());
+}
+
+} // namespace
+
+Tensor gru_cell(
+    const Tensor& input,
     const Tensor& hx,
-    const std::optional<Tensor>& input_bias,
-    const std::optional<Tensor>& hidden_bias) {
-  const auto input = withBias(input_gates, input_bias).chunk(3, 1);
-  const auto hidden = withBias(hidden_gates, hidden_bias).chunk(3, 1);
-  const Tensor reset = (hidden[0] + input[0]).sigmoid();
-  const Tensor update = (hidden[1] + input[1]).sigmoid();
-  const Tensor fresh = (input[2] + hidden[2] * reset).tanh();
-  return {
-      (hx - fresh) * update + fresh,
-      at::cat({reset, update, fresh, hx, hidden[2]}, 1)};
+    const Tensor& w_ih,
+    const Tensor& w_hh,
+    const std::optional<Tensor>& b_ih,
+    const std::optional<Tensor>& b_hh) {
+  return runCell(
+      RecurrentKind::Gru,
+      input,
+      hx,
+      {w_ih, w_hh, orUndefined(b_ih), orUndefined(b_hh), Tensor()})[0];
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>
-_thnn_fused_gru_cell_backward(
-    const Tensor& grad_hy,
-    const Tensor& workspace,
-    bool has_bias) {
-  const auto saved = workspace.chunk(5, 1);
-  const Tensor &reset = saved[0], &update = saved[1], &fresh = saved[2],
-               &hx = saved[3], &hidden = saved[4];
-  const Tensor gradFresh = grad_hy * (1 - update) * tanhSlope(fresh);
-  const Tensor gradReset = gradFresh * hidden * sigmoidSlope(reset);
-  const Tensor gradUpdate = grad_hy * (hx - fresh) * sigmoidSlope(update);
-  const Tensor input = at::cat({gradReset, gradUpdate, gradFresh}, 1);
-  const Tensor hiddenGates =
-      at::cat({gradReset, gradUpdate, gradFresh * reset}, 1);
-  return {
+std::tuple<Tensor, Tensor> lstm_cell(
+    const Tensor& input,
+    TensorList hx,
+    const Tensor& w_ih,
+    const Tensor& w_hh,
+    const std::optional<Tensor>& b_ih,
+    const std::optional<Tensor>& b_hh) {
+  TORCH_CHECK(hx.size() == 2, "lstm_cell expects two hidden states");
+  const State next = runCell(
+      RecurrentKind::Lstm,
       input,
-      hiddenGates,
-      grad_hy * update,
-      biasGradient(input, has_bias),
-      biasGradient(hiddenGates, has_bias)};
+      hx,
+      {w_ih, w_hh, orUndefined(b_ih), orUndefined(b_hh), Tensor()});
+  return {next[0], next[1]};
 }
 
 } // namespace at::native::openreg

@@ -1,34 +1,97 @@
-// The cells of LSTM and GRU, which PyTorch asks accelerators for as one operator.
+// Recurrent nets, composed of operators as the CPU composes them. PyTorch looks at
+// the device and would take one for other devices apart in another way, which costs
+// bits and time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <utility>
+#include <vector>
+
 namespace at::native::openreg {
 
-std::tuple<Tensor, Tensor, Tensor> _thnn_fused_lstm_cell(
-    const Tensor& input_gates,
-    const Tensor& hidden_gates,
-    const Tensor& cx,
-    const std::optional<Tensor>& input_bias,
-    const std::optional<Tensor>& hidden_bias);
-std::tuple<Tensor, Tensor, Tensor> _thnn_fused_lstm_cell_backward_impl(
-    const std::optional<Tensor>& grad_hy,
-    const std::optional<Tensor>& grad_cy,
-    const Tensor& cx,
-    const Tensor& cy,
-    const Tensor& workspace,
-    bool has_bias);
+enum class RecurrentKind { Lstm, Gru, Tanh, Relu };
 
-std::tuple<Tensor, Tensor> _thnn_fused_gru_cell(
-    const Tensor& input_gates,
-    const Tensor& hidden_gates,
+/// What all operators of recurrent nets are told.
+struct RecurrentNet {
+  RecurrentKind kind;
+  bool has_biases;
+  int64_t num_layers;
+  double dropout;
+  bool train;
+  bool bidirectional;
+  bool batch_first = false;
+};
+
+/// Runs a net step by step. `batch_sizes` is undefined unless `input` is packed;
+/// `hx` is the hidden state of all layers, and the cell state of an LSTM. Returns
+/// the output, and the last of these states.
+std::pair<Tensor, std::vector<Tensor>> runRecurrent(
+    const RecurrentNet& net,
+    const Tensor& input,
+    const Tensor& batch_sizes,
+    TensorList hx,
+    TensorList params);
+
+/// aten::gru, rnn_tanh and rnn_relu.
+template <RecurrentKind kind>
+std::tuple<Tensor, Tensor> recurrent_input(
+    const Tensor& input,
     const Tensor& hx,
-    const std::optional<Tensor>& input_bias,
-    const std::optional<Tensor>& hidden_bias);
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>
-_thnn_fused_gru_cell_backward(
-    const Tensor& grad_hy,
-    const Tensor& workspace,
-    bool has_bias);
+    TensorList params,
+    bool has_biases,
+    int64_t num_layers,
+    double dropout,
+    bool train,
+    bool bidirectional,
+    bool batch_first) {
+  auto [output, last] = runRecurrent(
+      {kind,
+       has_biases,
+       num_layers,
+       dropout,
+       train,
+       bidirectional,
+       batch_first},
+      input,
+      Tensor(),
+      hx,
+      params);
+  return {std::move(output), std::move(last[0])};
+}
+template <RecurrentKind kind>
+std::tuple<Tensor, Tensor> recurrent_data(
+    const Tensor& data,
+    const Tensor& batch_sizes,
+    const Tensor& hx,
+    TensorList params,
+    bool has_biases,
+    int64_t num_layers,
+    double dropout,
+    bool train,
+    bool bidirectional) {
+  auto [output, last] = runRecurrent(
+      {kind, has_biases, num_layers, dropout, train, bidirectional},
+      data,
+      batch_sizes,
+      hx,
+      params);
+  return {std::move(output), std::move(last[0])};
+}
+
+Tensor gru_cell(
+    const Tensor& input,
+    const Tensor& hx,
+    const Tensor& w_ih,
+    const Tensor& w_hh,
+    const std::optional<Tensor>& b_ih,
+    const std::optional<Tensor>& b_hh);
+std::tuple<Tensor, Tensor> lstm_cell(
+    const Tensor& input,
+    TensorList hx,
+    const Tensor& w_ih,
+    const Tensor& w_hh,
+    const std::optional<Tensor>& b_ih,
+    const std::optional<Tensor>& b_hh);
 
 } // namespace at::native::openreg
