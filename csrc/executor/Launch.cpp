@@ -59,6 +59,7 @@ struct Outcome {
   }
 };
 
+// docs:begin run-on-this-thread
 template <class Run>
 bool launchNow(const KernelNow& kernel, unsigned how, Run run) {
   const orLaunchConfig config{kernel.name, how};
@@ -77,6 +78,7 @@ bool runOnThisThread(const KernelNow& kernel, unsigned how, Body body) {
   outcome.settle(kernel.stream);
   return true;
 }
+// docs:end run-on-this-thread
 
 /// Keeps warnings for the thread that called the operator.
 class WarningList final : public c10::WarningHandler {
