@@ -34,8 +34,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   registerRecurrent(m);
-  m.impl(
-      "mkldnn_rnn_layer_backward", TORCH_FN(ops::mkldnn_rnn_layer_backward));
+  m.impl("mkldnn_rnn_layer_backward", TORCH_FN(ops::mkldnn_rnn_layer_backward));
 }
 
 } // namespace at::native
