@@ -216,7 +216,6 @@ orError_t Stream::runHere(const Work& work, uint64_t* finished) {
 
 // --- queued -------------------------------------------------------------------
 
-// docs:begin enqueue
 orError_t Stream::enqueue(const Work& work, uint64_t* finished) {
   if (!started_.load(std::memory_order_acquire)) [[unlikely]] {
     if (const orError_t status = start(); status != orSuccess) {
@@ -246,7 +245,6 @@ orError_t Stream::enqueue(const Work& work, uint64_t* finished) {
   *finished = ticket + 1;
   return orSuccess;
 }
-// docs:end enqueue
 
 orError_t Stream::waitForRoom() {
   if (runningStream() == this) {
