@@ -118,7 +118,9 @@ def test_every_kind_of_block_is_known():
     for page in pages():
         text = page.read_text()
         languages = set(re.findall(r"^```(\w\S*)", text, re.M))
-        assert languages <= {"console", "cpp", "pycon", "python", "sh", "text"}, page.name
+        assert languages <= {"console", "cpp", "pycon", "python", "sh", "text"}, (
+            page.name
+        )
         assert text.count("```{code-block}") == len(shown_files(page)), page.name
 
 
