@@ -113,11 +113,14 @@ def test_a_matter_of_timing_prints_a_line_like_those_on_the_page(tmp_path):
 
 
 def test_every_kind_of_block_is_known():
-    """Each is run, compared, or told to be an exception, by a test of this file."""
+    """Each is run, compared, or told to be an exception, by a test of this file; C++
+    by one of tests/test_docs_reference.py."""
     for page in pages():
         text = page.read_text()
         languages = set(re.findall(r"^```(\w\S*)", text, re.M))
-        assert languages <= {"console", "pycon", "python", "sh", "text"}, page.name
+        assert languages <= {"console", "cpp", "pycon", "python", "sh", "text"}, (
+            page.name
+        )
         assert text.count("```{code-block}") == len(shown_files(page)), page.name
 
 

@@ -12,13 +12,17 @@ from test_docs import DOCS, OPENREG, ROOT, name_of, pages, public_names
 INCLUDE = OPENREG / "include"
 
 
-def extension(name):
-    """A module of docs/_ext, without Sphinx where it is not installed."""
-    pytest.importorskip("sphinx")
-    spec = importlib.util.spec_from_file_location(name, DOCS / "_ext" / f"{name}.py")
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def extension(name):
+    """A module of docs/_ext, without Sphinx where it is not installed."""
+    pytest.importorskip("sphinx")
+    return load(DOCS / "_ext" / f"{name}.py")
 
 
 @pytest.fixture(scope="module")
@@ -172,10 +176,7 @@ def test_the_environment_is_read_in_known_places(reference):
         for path in folder.rglob("*.cpp")
         if reading.search(path.read_text())
     }
-    others = {
-        "csrc/aten/native/LibraryWorkspaces.cpp",  # CUDA's variables
-        "csrc/aten/native/Kernel.cpp",  # OPENREG_EXECUTOR again, which config.cpp checks
-    }
+    others = {"csrc/executor/LibraryWorkspaces.cpp"}  # CUDA's variables
     assert readers == {name_of(file) for file in reference.READERS} | others
 
 
@@ -204,3 +205,16 @@ def test_kinds_of_operators_are_told_apart(torch_tables):
     assert "ones" in kinds["composite explicit"]
     counted = sum(map(len, kinds.values()))
     assert len({name for names in kinds.values() for name in names}) == counted
+
+
+# --- generated code -------------------------------------------------------------
+
+
+def test_typed_code_is_what_the_generator_writes_for_mm():
+    generator = load(ROOT / "tools" / "generate_operators.py")
+    groups = generator.structured_groups(generator.parse(), skip=set())
+    (code,) = (code for root, _, code in groups if root == "mm")
+    block = re.compile(r"^```cpp\n(.*?)^```$", re.M | re.S)
+    shown = [text for page in pages() for text in block.findall(page.read_text())]
+    lines = [line for text in shown for line in text.splitlines()]
+    assert len(lines) > 5 and set(lines) - set(code) == set()

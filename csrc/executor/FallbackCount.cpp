@@ -20,7 +20,7 @@ namespace {
 enum class Policy { Allow, Warn, Error };
 
 // OPENREG_FALLBACK: what becomes of operators that make the host wait: `allow`, `warn`
-// once each, or `error`; see [operators](operators.md#who-registers-what). Default:
+// once each, or `error`; see [operators](operators.md#calls-that-wait). Default:
 // `allow`.
 Policy readPolicy() {
   const auto value = c10::utils::get_env("OPENREG_FALLBACK");

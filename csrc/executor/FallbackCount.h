@@ -9,6 +9,7 @@
 
 namespace at::native::openreg {
 
+// docs:begin fallback-kinds
 enum class FallbackKind {
   /// The operator has no queued form: the host waits for the stream, if that is
   /// busy, because the shapes of the outputs are known only once the kernel has run.
@@ -20,6 +21,7 @@ enum class FallbackKind {
   /// the kernel runs in this one.
   StaysHere,
 };
+// docs:end fallback-kinds
 
 /// Counts such calls of one operator.
 ///

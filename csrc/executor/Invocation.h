@@ -67,10 +67,12 @@ class Invocation {
       std::vector<MemoryAccess>& accesses) const;
 };
 
+// docs:begin queued-invocation
 /// The arguments of a kernel that runs later, in their own memory. Tensors are aliases
 /// that own nothing: as on a GPU, memory freed meanwhile goes to later work of the same
 /// stream only. A tensor of the CPU, a number or an index, is copied, for its owner may
 /// change it.
+// docs:end queued-invocation
 class QueuedInvocation {
  public:
   QueuedInvocation(const Invocation& call, std::span<const Tensor> outputs);

@@ -59,6 +59,7 @@ struct Outcome {
   }
 };
 
+// docs:begin run-on-this-thread
 template <class Run>
 void launchNow(const KernelNow& kernel, unsigned how, Run run) {
   const orLaunchConfig config{kernel.name, how};
@@ -80,6 +81,7 @@ bool tryLaunch(const KernelNow& kernel, Run run) {
         });
       }));
 }
+// docs:end run-on-this-thread
 
 /// Keeps warnings for the thread that called the operator.
 class WarningList final : public c10::WarningHandler {
@@ -119,6 +121,7 @@ void* StreamMemory::tryAllocate(size_t bytes) {
   return c10::openreg::kernelAddress(memory.release_context());
 }
 
+// docs:begin threads-for
 // OpenMP lets the threads of a region spin for three milliseconds afterwards. That pays
 // if more regions follow; among many small kernels it takes a processor away from the
 // thread that prepares the next ones. So several threads are for large kernels among
@@ -130,6 +133,7 @@ int threadsFor(double microseconds) {
   recent += (std::min(microseconds, 1000.0) - recent) * kWeight;
   return parallel || std::isinf(microseconds) ? at::get_num_threads() : 1;
 }
+// docs:end threads-for
 
 void runQueued(int threads, Body work) {
   std::optional<c10::openreg::SingleThread> single;

@@ -248,6 +248,7 @@ void settleOutputs(std::span<const Tensor> planned, Results& results) {
   }
 }
 
+// docs:begin run-planned
 void runPlanned(QueuedInvocation& queued) {
   c10::SmallVector<PlannedMemory, 2> planned;
   for (const Tensor& output : queued.outputs) {
@@ -269,6 +270,7 @@ void runPlanned(QueuedInvocation& queued) {
       " keeps memory of its output beyond the call, so it cannot be queued; "
       "please report it");
 }
+// docs:end run-planned
 
 void OperatorCall::queue(std::vector<Tensor> outputs) {
   struct Work {

@@ -8,6 +8,7 @@
 
 namespace at::native::openreg {
 
+// docs:begin output-shape-cache
 /// What the outputs of calls were like, by the signatures of the calls.
 ///
 /// Threads: any.
@@ -21,6 +22,7 @@ class OutputShapeCache {
   std::optional<std::vector<Tensor>> make(
       const Signature& key,
       c10::Device device);
+// docs:end output-shape-cache
 
  private:
   struct Output {

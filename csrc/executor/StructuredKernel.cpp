@@ -179,6 +179,7 @@ void castNumber(OperandInfo& operand, ScalarType common) {
   operand.data = const_cast<void*>(operand.tensor_base().const_data_ptr());
 }
 
+// docs:begin point-at-memory
 /// Points an iterator over device tensors at their memory. Its kernel is the CPU's: the
 /// device of the first operand decides which one that is.
 void pointAtMemory(TensorIteratorBase& iterator) {
@@ -196,6 +197,7 @@ void pointAtMemory(TensorIteratorBase& iterator) {
   operands[0].device = c10::Device(c10::kCPU);
   Iterator::setDevice(iterator, c10::kCPU);
 }
+// docs:end point-at-memory
 
 } // namespace
 
@@ -311,6 +313,7 @@ void finishCall(
 
 } // namespace
 
+// docs:begin call-structured
 void callStructured(
     OperatorInfo& op,
     Form form,
@@ -332,5 +335,6 @@ void callStructured(
     call.judgeError(error);
   }
 }
+// docs:end call-structured
 
 } // namespace at::native::openreg

@@ -27,6 +27,7 @@ struct Submission {
   c10::function_ref<void(std::vector<MemoryAccess>&)> listAccesses;
 };
 
+// docs:begin submission-observer
 /// Is told of every piece of work, on the thread that launches it, before it is
 /// launched or, if that thread runs it, begins. It changes nothing: neither what runs nor
 /// when; so it may wait for no stream.
@@ -39,6 +40,7 @@ class SubmissionObserver {
       const Submission& work,
       const std::vector<MemoryAccess>& accesses) = 0;
 };
+// docs:end submission-observer
 
 /// Sets the observer, or none with nullptr, and returns the one before. That one must
 /// live until work that is being launched has entered its stream.

@@ -7,9 +7,11 @@ namespace c10::openreg {
 /// at::set_num_threads(), threads made later do not get that number too.
 void useThreads(int threads);
 
+// docs:begin single-thread
 /// While it lives, kernels on the calling thread use one thread. A thread that runs small
 /// kernels only never gets a pool of OpenMP threads of its own: with more pools than
 /// processors every parallel region of the process would be slow.
+// docs:end single-thread
 class [[nodiscard]] SingleThread {
  public:
   SingleThread();

@@ -27,8 +27,8 @@ TEMPLATES = INCLUDE / "openreg.inl"
 # Where the environment is read, each with the pattern of the place that does it.
 READERS = {
     ROOT / "third_party/openreg/csrc/config.cpp": r'Variable(?: \w+)?\("(OPENREG_\w+)"',
-    ROOT / "csrc/aten/native/Fallback.cpp": r'get_env\("(OPENREG_\w+)"',
-    ROOT / "csrc/device/main.cpp": r'getenv\("(OPENREG_\w+)"',
+    ROOT / "csrc/executor/FallbackCount.cpp": r'get_env\("(OPENREG_\w+)"',
+    ROOT / "csrc/device_process/main.cpp": r'getenv\("(OPENREG_\w+)"',
 }
 
 

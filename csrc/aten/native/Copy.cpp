@@ -96,6 +96,7 @@ void noteUse(const Tensor& host, const OpenRegStream& stream) {
       const_cast<void*>(host.const_data_ptr()), storage.get_context(), stream);
 }
 
+// docs:begin copy-bytes
 void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
   const bool toDevice = isOpenReg(dst);
   const Tensor& host = toDevice ? src : dst;
@@ -115,6 +116,7 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
     OPENREG_CHECK(orStreamSynchronize(stream));
   }
 }
+// docs:end copy-bytes
 
 // dtype and strides are changed on the side of the source, then of the
 // destination, so that what crosses the border is plain bytes. Temporaries of the

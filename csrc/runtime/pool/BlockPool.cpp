@@ -15,6 +15,7 @@ inline FreeBlocks& BlockPool::freeBlocks(const Request& request) {
       request.stream);
 }
 
+// docs:begin pool-allocate
 void* BlockPool::allocate(
     size_t bytes,
     Stream stream,
@@ -31,6 +32,7 @@ void* BlockPool::allocate(
   }
   return allocateAnyhow(bytes, stream, context);
 }
+// docs:end pool-allocate
 
 void* BlockPool::tryAllocate(
     size_t bytes,
