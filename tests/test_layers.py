@@ -15,8 +15,8 @@ ORDER = [
     ("third_party/openreg",),
     ("csrc/runtime",),
     ("csrc/remote",),
-    ("csrc/executor", "csrc/device_process"),
-    ("csrc/aten", "csrc/amp"),
+    ("csrc/executor",),
+    ("csrc/aten", "csrc/amp", "csrc/device_process"),
     ("torch_openreg/csrc",),
 ]
 LEVEL = {folder: level for level, group in enumerate(ORDER) for folder in group}
