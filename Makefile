@@ -89,6 +89,15 @@ soak: gtest build-dev build-asan build-tsan ## every test of the device twenty t
 	cd $(OPENREG) && for preset in dev asan tsan; do \
 	  ctest --preset $$preset -j $(JOBS) --repeat until-fail:20 --progress; done
 
+ROUNDS ?= 1000
+SEED ?= $(shell date +%s)
+.PHONY: soak-programs
+soak-programs: build ## ROUNDS random programs of several threads, from SEED, under every schedule
+	@echo "make soak-programs SEED=$(SEED) ROUNDS=$(ROUNDS)"
+	@for schedule in auto async adversarial; do \
+	  PROGRAM_SEED=$(SEED) PROGRAM_ROUNDS=$(ROUNDS) OPENREG_SCHEDULE=$$schedule OPENREG_DEVICE_ASSERT=raise \
+	  $(BIN)/python -m pytest -m slow -k several_threads tests/test_random_programs.py || exit; done
+
 .PHONY: bench
 bench: build-release build ## what the device and the integration cost
 	@$(OPENREG)/build/release/benchmarks/openreg_launch_benchmark

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import programs as p
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, note, seed, settings
 from hypothesis import strategies as st
 from program_machine import Machine
 
@@ -179,10 +179,17 @@ def test_programs_of_several_threads_give_the_cpus_bits(parts):
     check_together(parts)
 
 
+# `make soak-programs` sets them.
+ROUNDS = int(os.environ.get("PROGRAM_ROUNDS", "1500"))
+SEED = int(os.environ.get("PROGRAM_SEED", "0"))
+
+
 @pytest.mark.slow
+@seed(SEED)
 @given(st.lists(program(12), min_size=2, max_size=4))
-@examples(1500)
+@examples(ROUNDS)
 def test_many_programs_of_several_threads_give_the_cpus_bits(parts):
+    note(f"PROGRAM_SEED={SEED}")
     check_together(parts)
 
 
