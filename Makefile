@@ -35,9 +35,12 @@ build: $(BUILD)/installed ## build and install into .venv, from here (pip instal
 .PHONY: test
 test: lint test-openreg test-cpp test-python test-process-sample ## all tests but those marked slow
 
+# A worker for each core; tests/conftest.py says who gets what.
+PYTEST := $(BIN)/python -m pytest -n $(JOBS)
+
 .PHONY: test-full
 test-full: lint test-openreg test-cpp build ## all tests, the slow ones too
-	$(BIN)/python -m pytest -m ""
+	$(PYTEST) -m ""
 
 .PHONY: test-openreg
 test-openreg: gtest build-dev ## the device's own tests, under every schedule
@@ -50,17 +53,17 @@ test-cpp: gtest build ## the C++ tests of the integration
 
 .PHONY: test-python
 test-python: build ## the Python tests
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 .PHONY: test-process
 test-process: build ## the Python tests with kernels in device processes
-	OPENREG_EXECUTOR=process $(BIN)/python -m pytest
+	OPENREG_EXECUTOR=process $(PYTEST)
 
 PROCESS_SAMPLE := $(addprefix tests/test_,copy.py event.py executor.py fallback.py \
   operator_errors.py rng.py stream.py tensor_layouts.py training.py)
 .PHONY: test-process-sample
 test-process-sample: build ## some of them
-	OPENREG_EXECUTOR=process $(BIN)/python -m pytest $(PROCESS_SAMPLE)
+	OPENREG_EXECUTOR=process $(PYTEST) $(PROCESS_SAMPLE)
 
 .PHONY: test-libraries
 test-libraries: build $(LIBRARIES)/ready ## accelerate, transformers, Lightning and others on the device
@@ -85,6 +88,15 @@ fuzz: ## the parser of the device process's messages under libFuzzer (needs clan
 soak: gtest build-dev build-asan build-tsan ## every test of the device twenty times in three builds
 	cd $(OPENREG) && for preset in dev asan tsan; do \
 	  ctest --preset $$preset -j $(JOBS) --repeat until-fail:20 --progress; done
+
+ROUNDS ?= 1000
+SEED ?= $(shell date +%s)
+.PHONY: soak-programs
+soak-programs: build ## ROUNDS random programs of several threads, from SEED, under every schedule
+	@echo "make soak-programs SEED=$(SEED) ROUNDS=$(ROUNDS)"
+	@for schedule in auto async adversarial; do \
+	  PROGRAM_SEED=$(SEED) PROGRAM_ROUNDS=$(ROUNDS) OPENREG_SCHEDULE=$$schedule OPENREG_DEVICE_ASSERT=raise \
+	  $(BIN)/python -m pytest -m slow -k several_threads tests/test_random_programs.py || exit; done
 
 .PHONY: bench
 bench: build-release build ## what the device and the integration cost

@@ -6,11 +6,67 @@ Nothing here imports torch before a test asks for it: some tests do without.
 import functools
 import json
 import os
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from gate import Gate, load_libopenreg
+import tally
+from gate import Gate, end, load_libopenreg
+from warm_python import Servers
+
+ROOT = Path(__file__).parent.parent
+
+# Workers, programs and device processes share the cores: a thread of OpenMP that has
+# nothing to do must not keep one busy. Read when torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# --- workers ------------------------------------------------------------------
+
+
+# A worker that has finished takes the next file: short ones come last.
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda i: (i.path not in slow, "conformance" in i.path.parts))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        """Keeps a file together, since its fixtures may be costly. Those of
+        conformance have none, but thousands of tests."""
+
+        def _split_scope(self, nodeid):
+            if "conformance" in nodeid:
+                return nodeid.split("[")[0]
+            return super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False
+    return Scheduling(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    tally.add(getattr(node, "workeroutput", {}).get("tally", []))
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["tally"] = tally.pack()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Prints what passed, so that it can be read off."""
+    if tally.TALLY:
+        schedule = os.environ.get("OPENREG_SCHEDULE", "auto")
+        terminalreporter.section(f"conformance, schedule {schedule}")
+        for line in tally.lines():
+            terminalreporter.write_line(line)
+
+
+# --- fixtures -----------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +79,8 @@ def threads_as_before():
 
 @pytest.fixture
 def hold():
-    """Makes gates: `gate = hold(stream)`; all are open when the test ends."""
+    """Makes gates: `gate = hold(stream)`; all are open when the test ends. A test
+    that waits for a stream which it holds fails after a minute."""
     gates = []
 
     def make(stream):
@@ -31,14 +88,8 @@ def hold():
         return gates[-1]
 
     yield make
-    if not gates:
-        return
-    import torch
-
-    for gate in gates:
-        gate.open()
-    for device in range(torch.openreg.device_count()):
-        torch.openreg.synchronize(device)
+    if gates:
+        end(gates)
 
 
 @pytest.fixture
@@ -46,27 +97,40 @@ def libopenreg():
     return load_libopenreg()
 
 
-def start_python(code, folder, timeout=60, **variables):
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,  # not where a folder of ours could pass for the package
-        env={**os.environ, **variables},
-        text=True,
-        capture_output=True,
-        timeout=timeout,
-    )
+@pytest.fixture(scope="session")
+def start_python():
+    """Runs code in a Python of its own, as subprocess.run() does."""
+    servers = Servers()
+    yield servers
+    servers.close()
 
 
 @pytest.fixture
-def run_python(tmp_path):
+def run_python(start_python, tmp_path):
     """Runs code in a Python of its own and returns what it printed."""
 
     def run(code, check=True, **options):
+        # Not where a folder of ours could pass for the package.
         result = start_python(code, tmp_path, **options)
         if check:
             assert result.returncode == 0, result.stderr
             return result.stdout.strip()
         return result
+
+    return run
+
+
+@pytest.fixture
+def run_tests(start_python):
+    """Runs tests in a Python of their own, whose variables differ from ours:
+    `run_tests(__file__, OPENREG_SCHEDULE="async")`."""
+
+    def run(*arguments, **options):
+        command = [*map(str, arguments)]
+        code = f"import pytest, sys; sys.exit(pytest.main({command!r}))"
+        result = start_python(code, ROOT, **{"timeout": 300, **options})
+        assert result.returncode == 0, result.stdout[-5000:]
+        return result.stdout
 
     return run
 
@@ -82,7 +146,7 @@ def told(expression):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(60)
         try:
             text = str(eval(expression))
         except Exception as error:
@@ -101,7 +165,7 @@ print(json.dumps([told(expression) for expression in {expressions!r}]))
 
 
 @pytest.fixture(scope="session")
-def fork_python(tmp_path_factory):
+def fork_python(start_python, tmp_path_factory):
     """Has a Python run `before`, then forks a child of it for each expression,
     then runs `after`. Returns what the children make of the expressions: the text
     of the value or of the exception."""

@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+from multiprocessing.reduction import ForkingPickler
 
 import torch
 import torch.multiprocessing as mp
@@ -122,3 +123,13 @@ def figures():
         "files": files(),
         "mappings": shared_mappings(),
     }
+
+
+def allocated():
+    """Of device 0, in bytes."""
+    return figures()["allocated"][0]
+
+
+def resend(tensor):
+    """What arrives if the tensor is sent to its own process."""
+    return ForkingPickler.loads(ForkingPickler.dumps(tensor))

@@ -130,14 +130,14 @@ def test_a_second_backend_is_named_beside_ours(tmp_path):
 def test_loading_takes_at_most_60_milliseconds(tmp_path):
     code = (
         "import time, torch\n"
-        "start = time.perf_counter()\n"
+        "start = time.process_time()\n"
         "import torch_openreg; torch_openreg._autoload()\n"
-        "print(1e3 * (time.perf_counter() - start))"
+        "print(1e3 * (time.process_time() - start))"
     )
     # Timed inside, after torch, whose own import varies by more than the bound.
-    # Others use the machine too: one quiet run of ten is enough.
+    # Others use the machine too, its caches at least: one quiet run of five is enough.
     times = []
-    while len(times) < 10 and min(times, default=61) > 60:
+    while len(times) < 5 and min(times, default=61) > 60:
         times.append(float(output_of(code, tmp_path, autoload=False)))
     assert min(times) <= 60, times
 

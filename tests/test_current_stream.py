@@ -1,4 +1,4 @@
-"""The current stream: of a thread, of a context, of the accelerator."""
+"""The current stream: contexts, threads, and who may become it."""
 
 import threading
 
@@ -6,10 +6,6 @@ import pytest
 import torch
 
 pytestmark = pytest.mark.usefixtures("as_before")
-
-
-def device_type():
-    return torch.openreg.default_stream().device_type
 
 
 def test_contexts_nest_and_end_in_order():

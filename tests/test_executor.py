@@ -3,9 +3,6 @@
 `tests/conformance` has all operators.
 """
 
-import os
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -184,16 +181,9 @@ def test_threads_work_at_the_same_time():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["async", "adversarial"])
-def test_queued_operators_give_the_same(schedule):
+def test_queued_operators_give_the_same(schedule, run_tests):
     """All of this file, with everything queued that can be."""
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-m", "not slow", __file__],
-        env={**os.environ, "OPENREG_SCHEDULE": schedule},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert result.returncode == 0, result.stdout[-5000:]
+    run_tests("-m", "not slow", __file__, timeout=600, OPENREG_SCHEDULE=schedule)
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support")

@@ -1,8 +1,6 @@
 """Nets of the usual kinds train as on the CPU: to the bit, RNNs to rounding."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -68,18 +66,8 @@ SLOW_RUNS = [("auto", 1), ("auto", 2), ("async", 2), ("adversarial", 1)]
     "schedule, threads",
     [*RUNS, *(pytest.param(*run, marks=pytest.mark.slow) for run in SLOW_RUNS)],
 )
-def test_every_schedule_gives_the_same(schedule, threads):
+def test_every_schedule_gives_the_same(schedule, threads, run_tests):
     """All of this file. The number of threads is set before there are any: those
     of autograd keep the number they began with, and sums depend on it."""
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-m", "not slow", __file__],
-        env={
-            **os.environ,
-            "OPENREG_SCHEDULE": schedule,
-            "OMP_NUM_THREADS": str(threads),
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stdout[-5000:]
+    variables = {"OPENREG_SCHEDULE": schedule, "OMP_NUM_THREADS": str(threads)}
+    run_tests("-m", "not slow", __file__, **variables)

@@ -1,16 +1,15 @@
 """Random programs give the CPU's bits: over views, streams, copies and frees."""
 
 import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import programs as p
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, note, seed, settings
 from hypothesis import strategies as st
+from program_machine import Machine
 
 # Of odd casts and of fills of expanded tensors; queued work warns elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -87,8 +86,8 @@ def assert_same(found, expected):
 
 def check(steps):
     allocated = [torch.openreg.memory_allocated(device) for device in p.DEVICES]
-    found = p.Machine(real=True).run(steps)
-    assert_same(found, p.Machine(real=False).run(steps))
+    found = Machine(real=True).run(steps)
+    assert_same(found, Machine(real=False).run(steps))
     assert allocated == [torch.openreg.memory_allocated(d) for d in p.DEVICES]
 
 
@@ -108,12 +107,12 @@ def test_many_programs_give_the_cpus_bits(steps):
 # --- programs that are wrong --------------------------------------------------
 
 
-class WithoutWaits(p.Machine):
+class WithoutWaits(Machine):
     def depend(self, *arguments):
         pass
 
 
-class WithoutCareInFrees(p.Machine):
+class WithoutCareInFrees(Machine):
     def free(self, step):
         if self.slots:
             self.slots.pop(step.target % len(self.slots))
@@ -152,7 +151,7 @@ WRONG = [
 @pytest.mark.parametrize("machine, steps", WRONG)
 def test_the_adversary_finds_what_is_missing(machine, steps):
     check(steps)
-    expected = p.Machine(real=False).run(steps)
+    expected = Machine(real=False).run(steps)
     with pytest.raises(AssertionError):
         assert_same(machine(real=True).run(steps), expected)
 
@@ -166,12 +165,12 @@ def check_together(parts):
 
     def work(index):
         start.wait()
-        return p.Machine(real=True, thread=index).run(parts[index])
+        return Machine(real=True, thread=index).run(parts[index])
 
     with ThreadPoolExecutor(len(parts)) as pool:
         found = list(pool.map(work, range(len(parts))))
     for index, part in enumerate(parts):
-        assert_same(found[index], p.Machine(real=False, thread=index).run(part))
+        assert_same(found[index], Machine(real=False, thread=index).run(part))
 
 
 @given(st.lists(program(6), min_size=2, max_size=3))
@@ -180,10 +179,17 @@ def test_programs_of_several_threads_give_the_cpus_bits(parts):
     check_together(parts)
 
 
+# `make soak-programs` sets them.
+ROUNDS = int(os.environ.get("PROGRAM_ROUNDS", "1500"))
+SEED = int(os.environ.get("PROGRAM_SEED", "0"))
+
+
 @pytest.mark.slow
+@seed(SEED)
 @given(st.lists(program(12), min_size=2, max_size=4))
-@examples(1500)
+@examples(ROUNDS)
 def test_many_programs_of_several_threads_give_the_cpus_bits(parts):
+    note(f"PROGRAM_SEED={SEED}")
     check_together(parts)
 
 
@@ -192,19 +198,9 @@ def test_many_programs_of_several_threads_give_the_cpus_bits(parts):
 
 @pytest.mark.skipif("OPENREG_SCHEDULE" in os.environ, reason="is such a run itself")
 @pytest.mark.parametrize("schedule", ["async", "adversarial"])
-def test_other_schedules_give_the_same(schedule, pytestconfig):
+def test_other_schedules_give_the_same(schedule, pytestconfig, run_tests):
     """All of this file. A device that a failing program broke can be used again,
     so that the program can be shrunk."""
     marks = pytestconfig.getoption("-m")
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-m", marks, __file__],
-        env={
-            **os.environ,
-            "OPENREG_SCHEDULE": schedule,
-            "OPENREG_DEVICE_ASSERT": "raise",
-        },
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert result.returncode == 0, result.stdout[-5000:]
+    variables = {"OPENREG_SCHEDULE": schedule, "OPENREG_DEVICE_ASSERT": "raise"}
+    run_tests("-m", marks, __file__, timeout=900, **variables)

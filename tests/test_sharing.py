@@ -1,4 +1,4 @@
-"""Tensors in several processes: the same memory, for as long as anyone uses it."""
+"""Tensors in several processes have the same memory."""
 
 import pickle
 import threading
@@ -8,6 +8,7 @@ import pytest
 import remote as r
 import torch
 import torch.multiprocessing as mp
+from remote import allocated, resend
 from torch.multiprocessing import reductions
 
 
@@ -16,14 +17,6 @@ def remote():
     made = r.Remote()
     yield made
     made.close()
-
-
-def allocated():
-    return r.figures()["allocated"][0]
-
-
-def resend(tensor):
-    return ForkingPickler.loads(ForkingPickler.dumps(tensor))
 
 
 # --- what arrives -------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Streams: identity, the pool, the current one, waiting."""
+"""Streams: identity, the pool, waiting."""
 
 import copy
 import ctypes
@@ -278,6 +278,8 @@ sys.setswitchinterval(1000)
 go.set()
 {wait}
 assert stream.query()
+opener.join()
+assert not gate.is_late
 """
 
 
@@ -292,7 +294,8 @@ assert stream.query()
     ],
 )
 def test_waiting_lets_other_threads_run(wait, run_python):
-    run_python(WAITING.format(tests=str(Path(__file__).parent), wait=wait))
+    code = WAITING.format(tests=str(Path(__file__).parent), wait=wait)
+    run_python(code, timeout=120)
 
 
 @pytest.mark.parametrize("device", DEVICES)

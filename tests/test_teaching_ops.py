@@ -193,13 +193,15 @@ def test_both_work_without_a_gradient():
 # --- fallbacks ----------------------------------------------------------------
 
 
-def test_sub_runs_through_its_fallback():
+def test_an_operator_without_a_kernel_runs_through_the_fallback():
     x, y = numbers(), numbers().flip(0)
-    assert torch.equal((x - y).cpu(), x.cpu() - y.cpu())
-    assert torch.equal(torch.sub(x, 1, alpha=2).cpu(), x.cpu() - 2)
+    torch.openreg.reset_fallback_report()
+    found = torch.rsub(x, y, alpha=2)
+    assert torch.openreg.fallback_report() == {"aten::rsub.Tensor": 1}
+    assert torch.equal(found.cpu(), y.cpu() - 2 * x.cpu())
     x.requires_grad_()
-    (x - y * 3).sum().backward()
-    assert x.grad.tolist() == [1] * 4
+    torch.rsub(x, y * 3).sum().backward()
+    assert x.grad.tolist() == [-1] * 4
 
 
 @pytest.fixture

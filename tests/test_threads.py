@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -54,7 +52,7 @@ def test_a_kernel_does_not_take_memory_that_work_behind_it_reads():
 
     def run(x):
         inside.set()
-        freed.wait()
+        assert freed.wait(60)
         return torch.full_like(x, 7)
 
     with torch.library._scoped_library("meanwhile", "DEF") as library:
@@ -67,7 +65,7 @@ def test_a_kernel_does_not_take_memory_that_work_behind_it_reads():
         torch.openreg.synchronize()
         with ThreadPoolExecutor(1) as pool:
             sevens = pool.submit(torch.ops.meanwhile.run, x)
-            inside.wait()
+            assert inside.wait(60)
             result = read.neg()
             del read
             freed.set()
@@ -225,20 +223,7 @@ def test_the_number_of_threads_reaches_the_backward():
 
 @pytest.mark.skipif("OPENREG_SCHEDULE" in os.environ, reason="is such a run itself")
 @pytest.mark.parametrize("schedule", ["async", "adversarial"])
-def test_queued_work_gives_the_same(schedule):
+def test_queued_work_gives_the_same(schedule, run_tests):
     """The numbers of this file, with everything queued that can be."""
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            __file__,
-            "-k",
-            "nets or threads_that or made",
-        ],
-        env={**os.environ, "OPENREG_SCHEDULE": schedule},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stdout[-5000:]
+    names = "nets or threads_that or made"
+    run_tests(__file__, "-k", names, OPENREG_SCHEDULE=schedule)

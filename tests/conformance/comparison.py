@@ -162,6 +162,8 @@ def compare_tensors(found, expected, values=True, close=False):
     check("neg bit", found.is_neg(), expected.is_neg())
     check("strides", found.stride(), expected.stride())
     check("offset", found.storage_offset(), expected.storage_offset())
+    if expected.is_quantized:
+        compare(quantizer(found), quantizer(expected))
     if not values or torch.equal(bits(found), bits(expected)):
         return
     if not close or not alike_to_rounding(found, expected):
@@ -196,6 +198,14 @@ def parts(tensor):
     else:
         plain, compressed = tensor.row_indices(), tensor.ccol_indices()
     return [plain, compressed, tensor.values(), tensor.shape]
+
+
+def quantizer(tensor):
+    """What turns the integers of a quantized tensor into its numbers."""
+    if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        return [tensor.qscheme(), tensor.q_scale(), tensor.q_zero_point()]
+    scales, zeros = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+    return [tensor.qscheme(), scales, zeros, tensor.q_per_channel_axis()]
 
 
 def bits(tensor):

@@ -1,12 +1,9 @@
-"""Prints how many entries of each database passed, so that it can be read off."""
-
-from collections import Counter, defaultdict
+"""What the comparisons with the CPU share."""
 
 import inventory
 import pytest
 import torch
-
-TALLY = defaultdict(Counter)  # by suite and dtype
+from tally import TALLY
 
 
 @pytest.fixture(autouse=True)
@@ -33,21 +30,3 @@ def settle():
         counts.update(f"{direction} {end}" for direction, end in ends.items())
 
     return check
-
-
-def pytest_terminal_summary(terminalreporter):
-    if not TALLY:
-        return
-    terminalreporter.section(f"conformance, schedule {inventory.SCHEDULE}")
-    for (suite, dtype), counts in sorted(TALLY.items()):
-        line = [f"{suite}, {dtype}: {counts['entries']} entries"]
-        for direction in ("forward", "backward"):
-            if total := counts[f"{direction} all"]:
-                passed = counts[f"{direction} passed"]
-                share = 100 * passed / total
-                line.append(f"{direction} {passed} of {total} ({share:.1f} %)")
-        expected = sum(n for key, n in counts.items() if key.endswith(" expected"))
-        line.append(f"{expected} expected failures")
-        if refused := counts["refused"]:
-            line.append(f"{refused} refused as on the CPU")
-        terminalreporter.write_line(", ".join(line))

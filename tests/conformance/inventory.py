@@ -70,12 +70,6 @@ ROWS = [
         suite="references",
     ),
     Row(
-        r"_foreach_abs",
-        """"abs" not implemented for 'Bool'""",
-        'The message names the kernel: "abs_cpu" there, and "abs" the one of openreg.',
-        dtypes=("bool",),
-    ),
-    Row(
         r"addr",
         "no error instead of RuntimeError: 2D tensor expected",
         "ATen refuses it if self and out are one C++ object. The executor passes two "

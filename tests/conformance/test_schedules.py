@@ -1,8 +1,5 @@
 """The quick tests of this folder again, with everything queued that can be."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,13 +7,7 @@ import pytest
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["async", "adversarial"])
-def test_queued_operators_give_the_same(schedule):
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-m", "not slow", Path(__file__).parent],
-        env={**os.environ, "OPENREG_SCHEDULE": schedule},
-        capture_output=True,
-        text=True,
-        timeout=1200,
-    )
-    print(result.stdout[-8000:])
-    assert result.returncode == 0
+def test_queued_operators_give_the_same(schedule, run_tests):
+    folder, variables = Path(__file__).parent, {"OPENREG_SCHEDULE": schedule}
+    printed = run_tests("-m", "not slow", folder, timeout=1200, **variables)
+    print(printed[-8000:])

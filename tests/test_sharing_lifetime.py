@@ -1,4 +1,4 @@
-"""Tensors in several processes: how long the memory lasts."""
+"""Shared memory lasts for as long as any process uses it."""
 
 from multiprocessing.reduction import ForkingPickler
 
@@ -6,6 +6,7 @@ import pytest
 import remote as r
 import torch
 from gate import Gate
+from remote import allocated, resend
 
 
 @pytest.fixture(scope="module")
@@ -13,14 +14,6 @@ def remote():
     made = r.Remote()
     yield made
     made.close()
-
-
-def allocated():
-    return r.figures()["allocated"][0]
-
-
-def resend(tensor):
-    return ForkingPickler.loads(ForkingPickler.dumps(tensor))
 
 
 def test_memory_stays_until_the_other_process_lets_it_go(remote):
