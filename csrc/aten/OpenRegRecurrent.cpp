@@ -34,7 +34,6 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   registerRecurrent(m);
-  m.impl("mkldnn_rnn_layer_backward", TORCH_FN(ops::mkldnn_rnn_layer_backward));
 }
 
 } // namespace at::native

@@ -82,6 +82,11 @@ OpenRegStream Invocation::survey() {
   return c10::openreg::currentStreamOf(device);
 }
 
+bool Invocation::isOfLastDim() const {
+  const auto dim = getArgument<int64_t>(arguments, 1);
+  return dim == -1 || dim == arguments[0].tensor().dim() - 1;
+}
+
 double Invocation::microseconds() const {
   if (op.threadSums != ThreadSums::Never && !isSmall()) {
     return std::numeric_limits<double>::infinity();

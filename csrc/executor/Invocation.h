@@ -40,7 +40,8 @@ class Invocation {
   }
 
   bool isSmall() const {
-    return bytes <= kSmallBytes && op.threadSums != ThreadSums::Always;
+    return bytes <= kSmallBytes && op.threadSums != ThreadSums::Always &&
+        (op.threadSums != ThreadSums::UnlessLastDim || isOfLastDim());
   }
 
   /// That its kernel takes with one thread, roughly; infinite if it needs all threads.
@@ -61,6 +62,7 @@ class Invocation {
   void judgeError(const c10::Error& error) const;
 
  private:
+  bool isOfLastDim() const;
   OpenRegStream survey();
   void listAccesses(
       std::span<const Tensor> outputs,

@@ -3,6 +3,7 @@
 #include "executor/ArgumentTypes.h"
 #include "executor/RemoteKernel.h"
 #include "runtime/OpenRegGenerator.h"
+#include "runtime/OpenRegGuard.h"
 #include "runtime/OpenRegRunningHere.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -45,6 +46,10 @@ class OperatorCall {
  public:
   OperatorCall(OperatorInfo& op, ArgumentSpan arguments)
       : call_(op, arguments) {
+    if (!op.runKernel) {
+      // What a sparse tensor is made of lies on the current device.
+      guard_.emplace(call_.device);
+    }
     if (op.generator) {
       chooseGenerator(*op.generator);
     }
@@ -219,6 +224,7 @@ class OperatorCall {
   Invocation call_;
   std::optional<Generator> generator_;
   c10::SmallVector<Argument, 6> changed_;
+  std::optional<c10::openreg::OpenRegGuard> guard_;
   bool temporariesOnHost_ = false;
   Results results_;
 };

@@ -69,6 +69,9 @@ bool checksDataInKernel(std::string_view name) {
 
 ThreadSums threadSumsOf(std::string_view name) {
   static const std::unordered_map<std::string_view, ThreadSums> known{
+      {"aten::_fft_c2c", ThreadSums::Always},
+      {"aten::_fft_c2r", ThreadSums::Always},
+      {"aten::_fft_r2c", ThreadSums::Always},
       {"aten::convolution_backward_overrideable", ThreadSums::Always},
       {"aten::convolution_overrideable", ThreadSums::Always},
       {"aten::mkldnn_rnn_layer", ThreadSums::Always},
@@ -77,6 +80,8 @@ ThreadSums threadSumsOf(std::string_view name) {
       {"aten::native_batch_norm_backward", ThreadSums::Always},
       {"aten::native_group_norm_backward", ThreadSums::Always},
       {"aten::native_layer_norm_backward", ThreadSums::Always},
+      {"aten::_log_softmax", ThreadSums::UnlessLastDim},
+      {"aten::_softmax", ThreadSums::UnlessLastDim},
       {"aten::addmv", ThreadSums::IfLarge},
       {"aten::dot", ThreadSums::IfLarge},
       {"aten::linalg_vector_norm", ThreadSums::IfLarge},

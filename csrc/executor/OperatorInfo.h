@@ -45,7 +45,7 @@ struct KernelRun;
 class StructuredRun;
 
 /// From what size on a kernel cuts its sums by threads.
-enum class ThreadSums : uint8_t { Never, IfLarge, Always };
+enum class ThreadSums : uint8_t { Never, IfLarge, UnlessLastDim, Always };
 
 /// Where the outputs of an operator come from.
 enum class OutputSource : uint8_t {

@@ -22,7 +22,7 @@ class OutputShapeCache {
   std::optional<std::vector<Tensor>> make(
       const Signature& key,
       c10::Device device);
-// docs:end output-shape-cache
+  // docs:end output-shape-cache
 
  private:
   struct Output {

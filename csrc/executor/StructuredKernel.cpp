@@ -26,6 +26,7 @@ Tensor makeOutput(
     IntArrayRef strides,
     const TensorOptions& options,
     const OpenRegStream& stream) {
+  at::detail::check_size_nonnegative(sizes);
   const auto dtype = c10::scalarTypeToTypeMeta(options.dtype().toScalarType());
   const size_t bytes = strides.empty()
       ? at::detail::computeStorageNbytesContiguous(sizes, dtype.itemsize())
@@ -229,7 +230,8 @@ void StructuredRun::compute(TensorIteratorBase* iterator, Body kernel) {
     return;
   }
   const bool casts = iterator &&
-      (castsOperands(*iterator, !makesOutputs) || call_->op.wantsCpuTensors);
+      (castsOperands(*iterator, !makesOutputs) || call_->op.wantsCpuTensors ||
+       c10::openreg::detail::anyMemoryLost.load(std::memory_order_relaxed));
   const auto run = [&] {
     if (iterator && !casts) {
       pointAtMemory(*iterator);

@@ -165,9 +165,9 @@ TEST_F(EventTest, AFailedRecordLeavesTheEventAsItWas) {
 }
 
 TEST_F(EventTest, HandlesCanBeAskedToo) {
-  EXPECT_TRUE(queryHandle(nullptr));
+  EXPECT_TRUE(queryEvent(nullptr));
   EXPECT_EQ(
-      codeOf([] { queryHandle(madeUp<orEvent_t>()); }), orErrorInvalidHandle);
+      codeOf([] { queryEvent(madeUp<orEvent_t>()); }), orErrorInvalidHandle);
   EXPECT_EQ(orPeekAtLastError(), orSuccess);
 }
 

@@ -1,12 +1,11 @@
 #include "aten/native/Lstm.h"
 
 #include "aten/native/Recurrent.h"
-#include "executor/OperatorKernel.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/RNN.h>
-#include <ATen/ops/mkldnn_rnn_layer_backward_ops.h>
 
 #include <algorithm>
 
@@ -52,27 +51,6 @@ bool takesOneDnn(const Tensor& input, TensorList hx, TensorList params) {
   }
 }
 // docs:end lstm
-
-/// The derivative of a layer, in the form that the executor calls operators in. It
-/// is the same for both biases; the kernel returns one tensor twice, this once, as
-/// outputs of a queued kernel share no memory.
-template <class Op, class Signature>
-struct LayerBackward;
-
-template <class Op, class Result, class... Args>
-struct LayerBackward<Op, Result(Args...)> {
-  using Outputs = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
-  using schema = Outputs(Args...);
-  static constexpr const char* name = Op::name;
-  static constexpr const char* overload_name = Op::overload_name;
-  static constexpr bool callsKernel = true;
-
-  static Outputs redispatch(DispatchKeySet /*keys*/, Args... args) {
-    auto [input, weight1, weight2, bias, sameBias, hx, cx] =
-        callCpuKernel<Op>(args...);
-    return {input, weight1, weight2, bias, hx, cx};
-  }
-};
 
 } // namespace
 
@@ -143,60 +121,6 @@ std::tuple<Tensor, Tensor, Tensor> lstm_data(
       hx,
       params);
   return {std::move(output), std::move(last[0]), std::move(last[1])};
-}
-
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>
-mkldnn_rnn_layer_backward(
-    const Tensor& input,
-    const Tensor& weight1,
-    const Tensor& weight2,
-    const Tensor& weight3,
-    const Tensor& weight4,
-    const Tensor& hx,
-    const Tensor& cx,
-    const Tensor& output,
-    const Tensor& hy,
-    const Tensor& cy,
-    const std::optional<Tensor>& grad_output,
-    const std::optional<Tensor>& grad_hy,
-    const std::optional<Tensor>& grad_cy,
-    bool reverse,
-    int64_t mode,
-    int64_t hidden_size,
-    int64_t num_layers,
-    bool has_biases,
-    bool train,
-    bool bidirectional,
-    IntArrayRef batch_sizes,
-    bool batch_first,
-    const Tensor& workspace) {
-  using Op = at::_ops::mkldnn_rnn_layer_backward;
-  auto [dx, dw1, dw2, bias, dhx, dcx] =
-      CachedKernel<LayerBackward<Op, Op::schema>>::call(
-          input,
-          weight1,
-          weight2,
-          weight3,
-          weight4,
-          hx,
-          cx,
-          output,
-          hy,
-          cy,
-          grad_output,
-          grad_hy,
-          grad_cy,
-          reverse,
-          mode,
-          hidden_size,
-          num_layers,
-          has_biases,
-          train,
-          bidirectional,
-          batch_sizes,
-          batch_first,
-          workspace);
-  return {dx, dw1, dw2, bias, bias, dhx, dcx};
 }
 
 } // namespace at::native::openreg

@@ -1,6 +1,7 @@
 #include "aten/native/Recurrent.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/native/RNN.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/dropout.h>
@@ -50,8 +51,7 @@ Tensor mulTo(const Tensor& to, const Tensor& other) {
 }
 
 State lstmStep(const Layer& layer, const Tensor& gates, const State& last) {
-  const auto parts =
-      addTo(layer.gatesOfHidden(last[0]), gates).unsafe_chunk(4, 1);
+  const auto parts = addTo(layer.gatesOfHidden(last[0]), gates).unsafe_chunk(4, 1);
   const Tensor in = parts[0].sigmoid_(), forget = parts[1].sigmoid_(),
                cell = parts[2].tanh_(), out = parts[3].sigmoid_();
   Tensor cy = (forget * last[1]).add_(in * cell);
@@ -198,6 +198,15 @@ std::vector<Layer> layersOf(
   return layers;
 }
 
+/// Autocast casts what a product takes, and states are also added: without this a
+/// sum would be of the wider type, and the rest with it.
+std::vector<Tensor> lowered(TensorList hx) {
+  return autocast::is_autocast_enabled(kPrivateUse1)
+      ? autocast::cached_cast(
+            autocast::get_autocast_dtype(kPrivateUse1), hx, kPrivateUse1)
+      : hx.vec();
+}
+
 /// The states of each layer, of tensors that have them for all.
 std::vector<State> byLayer(TensorList hx) {
   std::vector<State> states;
@@ -232,17 +241,17 @@ std::pair<Tensor, std::vector<Tensor>> runRecurrent(
     TensorList hx,
     TensorList params) {
   check_attributes(input, params, hx);
+  Sequence sequence{
+      net.batch_first ? input.transpose(0, 1) : input, batch_sizes};
   const bool has_projections =
       hx.size() == 2 && hx[0].sym_size(2) != hx[1].sym_size(2);
   const auto layers = layersOf(params, net.has_biases, has_projections);
-  auto states = byLayer(hx);
+  auto states = byLayer(lowered(hx));
   const size_t directions = net.bidirectional ? 2 : 1;
   const size_t count = static_cast<size_t>(net.num_layers) * directions;
   TORCH_CHECK(
       states.size() == count, "Expected more hidden states in stacked_rnn");
   TORCH_CHECK(layers.size() == count, "Expected more weights in stacked_rnn");
-  Sequence sequence{
-      net.batch_first ? input.transpose(0, 1) : input, batch_sizes};
   for (size_t first = 0; first < count; first += directions) {
     std::vector<Tensor> outputs;
     for (size_t place = first; place < first + directions; ++place) {
@@ -260,9 +269,11 @@ std::pair<Tensor, std::vector<Tensor>> runRecurrent(
       sequence.data = at::dropout(sequence.data, net.dropout, /*train=*/true);
     }
   }
-  return {
-      net.batch_first ? sequence.data.transpose(0, 1) : sequence.data,
-      stackLayers(states)};
+  auto last = stackLayers(states);
+  if (net.batch_first) {
+    sequence.data.transpose_(0, 1);
+  }
+  return {sequence.data, last};
 }
 
 // --- cells --------------------------------------------------------------------
