@@ -37,7 +37,10 @@ def gpt():
 def generate(gpt, device, cached):
     model, tokens = gpt
     torch.manual_seed(1)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # a small product has one, whatever the CPU uses
     found = model.to(device).generate(tokens.to(device), count=12, cached=cached)
+    torch.set_num_threads(threads)
     return [part.cpu() for part in found]
 
 

@@ -110,6 +110,10 @@ def can_be_given(parameter):
     return known or is_optional(parameter)
 
 
+# Some forms still differ: what it finds is printed.
+pytestmark = pytest.mark.slow
+
+
 # --- overloads ----------------------------------------------------------------
 
 

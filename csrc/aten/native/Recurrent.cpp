@@ -51,7 +51,8 @@ Tensor mulTo(const Tensor& to, const Tensor& other) {
 }
 
 State lstmStep(const Layer& layer, const Tensor& gates, const State& last) {
-  const auto parts = addTo(layer.gatesOfHidden(last[0]), gates).unsafe_chunk(4, 1);
+  const auto parts =
+      addTo(layer.gatesOfHidden(last[0]), gates).unsafe_chunk(4, 1);
   const Tensor in = parts[0].sigmoid_(), forget = parts[1].sigmoid_(),
                cell = parts[2].tanh_(), out = parts[3].sigmoid_();
   Tensor cy = (forget * last[1]).add_(in * cell);

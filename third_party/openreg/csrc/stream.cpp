@@ -96,6 +96,30 @@ orError_t Stream::wait(uint64_t finished) {
   return orSuccess;
 }
 
+void Stream::waitInWorker(uint64_t finished) {
+  Stream* const waiting = runningStream();
+  waiting->waitingFor_.store(this);
+  waitForGood(finished);
+  waiting->waitingFor_.store(nullptr);
+}
+
+void Stream::waitForProcess(const ipc::EventState& state, uint64_t record) {
+  waitingForProcess_.store(state.recorder());
+  // A broken device waits for nobody.
+  const ipc::Fate fate =
+      state.wait(record, UINT64_MAX, [this] { return !device().dropsWork(); });
+  if (fate == ipc::Fate::Lost) {
+    failRunningTask(orErrorLaunchFailure, describeLoss(state));
+  }
+  waitingForProcess_.store(0);
+}
+
+void Stream::waitForGood(uint64_t finished) {
+  if (!reached(finished)) {
+    ring_.waitUntil(finished, {});
+  }
+}
+
 std::string Stream::describe() const {
   if (const Stream* other = waitingFor_.load()) {
     return "it waits for an event of stream " + std::to_string(other->id()) +
