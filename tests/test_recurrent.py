@@ -92,17 +92,12 @@ def test_packed_sequences_give_the_cpus_bits(kind, form):
     check(case)
 
 
-def alone_or(form, kind):
-    """Layers of an LSTM that follow one another agree to rounding."""
-    return "one layer" if kind == "lstm" else form
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_dtypes_give_the_cpus_bits(kind, dtype):
     def case(device):
         made, given = (
-            net(kind, alone_or("layers", kind), device, dtype),
+            net(kind, "layers", device, dtype),
             numbers(6, 4, 5, device=device).to(dtype),
         )
         with torch.no_grad():
@@ -129,7 +124,7 @@ def test_a_given_state_gets_its_gradient(kind):
 def test_evaluation_gives_the_cpus_bits(kind, mode):
     def case(device):
         with mode():
-            made = net(kind, alone_or("dropout", kind), device).eval()
+            made = net(kind, "dropout", device).eval()
             return tensors(made(numbers(6, 4, 5, device=device)))
 
     check(case)
@@ -230,9 +225,7 @@ class Calls(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize(
-    "kind, form", [c for c in CASES if c[0] != "lstm" or c[1] == "one layer"]
-)
+@pytest.mark.parametrize("kind, form", CASES)
 def test_the_same_operators_run_as_on_the_cpu(kind, form):
     def case(device):
         made, given = net(kind, form, device).eval(), numbers(6, 4, 5, device=device)

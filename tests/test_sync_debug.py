@@ -1,6 +1,5 @@
 """The mode that reports calls which make the host wait."""
 
-import os
 import threading
 import warnings
 

@@ -7,6 +7,7 @@
 #include "runtime/OpenRegRunningHere.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/GradMode.h>
 
 namespace at::native::openreg {
 
@@ -192,7 +193,8 @@ class OperatorCall {
   // returns nothing.
   Signature signature() const {
     const bool returnsNothing = call_.op.handle.schema().returns().empty();
-    Signature key;
+    // A kernel may ask whether it must keep something for the backward pass.
+    Signature key{c10::GradMode::is_enabled()};
     for (const Argument& argument : call_.arguments) {
       if (argument.type->kind != ArgumentType::Kind::Rate || !returnsNothing) {
         argument.type->encode(key, argument.value);
@@ -281,13 +283,18 @@ void runPlanned(QueuedInvocation& queued) {
 void OperatorCall::queue(std::vector<Tensor> outputs) {
   struct Work {
     std::unique_ptr<QueuedInvocation> queued;
+    bool gradMode;
     void operator()() {
+      const c10::AutoGradMode mode(gradMode);
       runPlanned(*queued);
     }
   };
   call_.withKernel(outputs, [&](const KernelNow& kernel) {
     openreg::queue(
-        kernel, Work{std::make_unique<QueuedInvocation>(call_, outputs)});
+        kernel,
+        Work{
+            std::make_unique<QueuedInvocation>(call_, outputs),
+            c10::GradMode::is_enabled()});
   });
   setResults(std::move(outputs));
 }
