@@ -69,7 +69,10 @@ def test_training_gives_the_same_losses_and_memory_in_either_place(
         # Kernels that are elsewhere never run on the calling thread.
         OPENREG_SCHEDULE="async" if schedule == "auto" else schedule,
     )
-    assert json.loads(there) == json.loads(here)
+    there, here = json.loads(there), json.loads(here)
+    assert there[0] == here[0]
+    # The adversary decides which first calls find memory at once.
+    assert schedule == "adversarial" or there == here
 
 
 CASES = """
