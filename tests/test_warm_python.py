@@ -51,11 +51,3 @@ def test_a_program_ends_in_its_own_way(start_python, tmp_path, code, status, wor
     assert result.returncode == status
     assert words in result.stderr
     assert ("atexit" in code) == (result.stdout == "end\n")
-
-
-def test_a_program_that_hangs_is_ended_with_its_children(start_python, tmp_path):
-    code = "import os, signal; os.fork(); print('here', flush=True); signal.pause()"
-    with pytest.raises(subprocess.TimeoutExpired) as error:
-        start_python(code, tmp_path, timeout=0.5)
-    assert set(error.value.stdout.split()) <= {"here"}
-    assert start_python("print(1)", tmp_path).stdout == "1\n"
