@@ -1,7 +1,5 @@
 """A program that is forked from a warm Python is as good as one that is started."""
 
-import subprocess
-
 import pytest
 
 
