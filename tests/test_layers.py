@@ -149,6 +149,22 @@ def test_the_bindings_only_convert():
     assert calls == []
 
 
+def test_every_error_code_is_given_by_somebody():
+    """A code that nothing returns is a promise nobody keeps."""
+    declared = (ROOT / "third_party/openreg/include/openreg/error.h").read_text()
+    codes = re.findall(r"^  (orError\w+) = \d+", declared, re.M)
+    table_of_texts = ROOT / "third_party/openreg/csrc/error.cpp"
+    code = "".join(
+        path.read_text()
+        for folder in ("third_party/openreg/csrc", "csrc")
+        for path in sources(folder)
+        if path != table_of_texts
+    )
+    code = re.sub(r"//.*|[!=]= orError\w+", "", code)  # neither talk nor questions
+    given = set(re.findall(r"\borError\w+", code))
+    assert codes and set(codes) - given == set()
+
+
 @pytest.mark.parametrize(
     "header",
     [

@@ -54,14 +54,12 @@ constexpr Text kTexts[] = {
         "the memory has not been registered"),
     OPENREG_TEXT(orErrorLaunchFailure, "unspecified launch failure"),
     OPENREG_TEXT(orErrorNotPermitted, "operation not permitted"),
-    OPENREG_TEXT(orErrorNotSupported, "operation not supported"),
     OPENREG_TEXT(orErrorTimeout, "wait operation timed out"),
-    OPENREG_TEXT(orErrorUnknown, "unknown error"),
 };
 #undef OPENREG_TEXT
 
 constexpr Text kUnrecognized{
-    orErrorUnknown,
+    orSuccess,
     "unrecognized error code",
     "unrecognized error code"};
 

@@ -30,7 +30,7 @@ class SyncOrderTest : public ::testing::Test {
     {
       Gate gate(stream);
       writeLater(stream, array_, 1);
-      orError_t status = orErrorUnknown;
+      orError_t status = orErrorNotReady;
       EXPECT_TRUE(waitsForGate(gate, [&] {
         status = orMemcpy(host.data(), array_.data(), kBytes, orMemcpyDefault);
       }));
@@ -39,7 +39,7 @@ class SyncOrderTest : public ::testing::Test {
     }
     Gate gate(stream);
     writeLater(stream, array_, 2);
-    orError_t status = orErrorUnknown;
+    orError_t status = orErrorNotReady;
     EXPECT_TRUE(waitsForGate(
         gate, [&] { status = orMemset(array_.data(), 3, kBytes / 2); }));
     EXPECT_EQ(status, orSuccess);
@@ -119,7 +119,7 @@ TEST_F(AsyncCopyTest, UpTo256KiBOfPageableMemoryIsTakenAlong) {
 TEST_F(AsyncCopyTest, MorePageableMemoryIsWaitedFor) {
   Bytes host(kTakenAlong + 1, 1);
   Gate gate(stream_);
-  orError_t status = orErrorUnknown;
+  orError_t status = orErrorNotReady;
   EXPECT_TRUE(
       waitsForGate(gate, [&] { status = write(host.data(), host.size()); }));
   EXPECT_EQ(status, orSuccess);
@@ -131,7 +131,7 @@ TEST_F(AsyncCopyTest, ACopyToPageableMemoryIsWaitedFor) {
   for (size_t count : {size_t{1}, 2 * kTakenAlong}) {
     Bytes host(count, 9);
     Gate gate(stream_);
-    orError_t status = orErrorUnknown;
+    orError_t status = orErrorNotReady;
     EXPECT_TRUE(waitsForGate(gate, [&] { status = read(host.data(), count); }));
     EXPECT_EQ(status, orSuccess);
     EXPECT_EQ(host, Bytes(count, 0)) << "there without a synchronisation";
@@ -149,7 +149,7 @@ TEST_F(AsyncCopyTest, PageableRowsAreWaitedForInBothDirections) {
       }
       const auto kind = toHost ? orMemcpyDeviceToHost : orMemcpyHostToDevice;
       Gate gate(stream_);
-      orError_t status = orErrorUnknown;
+      orError_t status = orErrorNotReady;
       EXPECT_TRUE(waitsForGate(
           gate,
           [&] {

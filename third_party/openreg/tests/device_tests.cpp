@@ -150,7 +150,7 @@ TEST_F(DeviceTest, SynchronizingWaitsForEveryStreamOfTheDevice) {
     bool ran = false;
     Gate gate(stream);
     ASSERT_EQ(orLaunchKernel(stream, [&ran] { ran = true; }), orSuccess);
-    orError_t status = orErrorUnknown;
+    orError_t status = orErrorNotReady;
     EXPECT_TRUE(
         waitsForGate(gate, [&status] { status = orDeviceSynchronize(); }));
     EXPECT_EQ(status, orSuccess);

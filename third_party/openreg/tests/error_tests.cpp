@@ -41,9 +41,7 @@ const Code kCodes[] = {
     CODE(orErrorHostMemoryNotRegistered, 713),
     CODE(orErrorLaunchFailure, 719),
     CODE(orErrorNotPermitted, 800),
-    CODE(orErrorNotSupported, 801),
     CODE(orErrorTimeout, 909),
-    CODE(orErrorUnknown, 999),
 };
 #undef CODE
 

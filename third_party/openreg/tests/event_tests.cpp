@@ -182,7 +182,7 @@ TEST(EventRecordTest, NeedsRoomInTheQueueOnlyForATimestamp) {
   Stream stream;
   Event timed(orEventEnableTiming), untimed(orEventDisableTiming);
   orError_t filled = orSuccess, timedError = orSuccess;
-  orError_t untimedError = orErrorUnknown;
+  orError_t untimedError = orErrorNotReady;
   auto kernel = [&] {
     filled = fillQueue(stream);
     timedError = orEventRecord(timed, stream);

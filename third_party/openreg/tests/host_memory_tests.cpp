@@ -192,7 +192,7 @@ TEST_F(HostMemoryWorkTest, FreeingWaitsForAllWorkOfAllDevices) {
     void* memory = nullptr;
     ASSERT_EQ(orMallocHost(&memory, kPage), orSuccess);
     Gate gate(defaultStream(device));
-    orError_t status = orErrorUnknown;
+    orError_t status = orErrorNotReady;
     EXPECT_TRUE(waitsForGate(gate, [&] { status = orFreeHost(memory); }));
     EXPECT_EQ(status, orSuccess);
   }
@@ -203,7 +203,7 @@ TEST_F(HostMemoryWorkTest, UnregisteringWaitsForAllWorkOfAllDevices) {
     std::vector<char> memory(kPage);
     ASSERT_EQ(orHostRegister(memory.data(), kPage, 0), orSuccess);
     Gate gate(defaultStream(device));
-    orError_t status = orErrorUnknown;
+    orError_t status = orErrorNotReady;
     EXPECT_TRUE(
         waitsForGate(gate, [&] { status = orHostUnregister(memory.data()); }));
     EXPECT_EQ(status, orSuccess);

@@ -262,7 +262,7 @@ TEST(KernelFailTest, RefusesCodesThatAreNoFailure) {
 
 TEST(KernelFailTest, BreaksTheDeviceOnceTheKernelReturns) {
   Stream stream;
-  orError_t marked = orErrorUnknown;
+  orError_t marked = orErrorNotReady;
   bool wentOn = false;
   auto kernel = [&] {
     char message[] = "index 9 is out of bounds";

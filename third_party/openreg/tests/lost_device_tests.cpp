@@ -90,7 +90,7 @@ TEST_F(LostDeviceTest, RecoveringDropsWhatIsQueued) {
   std::atomic<bool> ran{false};
   Gate gate(stream);
   ASSERT_EQ(orLaunchKernel(stream, [&ran] { ran = true; }), orSuccess);
-  orError_t status = orErrorUnknown;
+  orError_t status = orErrorNotReady;
   waitsForGate(gate, [&status] { status = orDeviceRecover(); });
   EXPECT_EQ(status, orSuccess);
   EXPECT_EQ(orStreamSynchronize(stream), orSuccess);

@@ -163,7 +163,7 @@ TEST(FreeTest, FreeingWaitsForAllWorkOfTheDevice) {
     ran = true;
   };
   ASSERT_EQ(orLaunchKernel(stream, kernel), orSuccess);
-  orError_t status = orErrorUnknown;
+  orError_t status = orErrorNotReady;
   EXPECT_TRUE(waitsForGate(gate, [&] { status = orFree(memory); }));
   EXPECT_EQ(status, orSuccess);
   EXPECT_TRUE(ran);

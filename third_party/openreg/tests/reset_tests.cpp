@@ -193,7 +193,7 @@ TEST_F(ResetTest, QueuedKernelsAndCopiesAreDropped) {
           pinned.data(), array.data(), kBytes, orMemcpyDeviceToHost, stream),
       orSuccess);
 
-  orError_t status = orErrorUnknown;
+  orError_t status = orErrorNotReady;
   waitsForGate(gate, [&status] { status = orDeviceReset(); });
   EXPECT_EQ(status, orSuccess);
   EXPECT_EQ(orStreamSynchronize(stream), orSuccess);
@@ -214,7 +214,7 @@ TEST_F(ResetTest, AnotherDeviceDoesNotWaitForDroppedWork) {
   ASSERT_EQ(orStreamWaitEvent(waiting, event, 0), orSuccess);
   ASSERT_EQ(orLaunchKernel(waiting, [&ran] { ran = true; }), orSuccess);
 
-  orError_t status = orErrorUnknown;
+  orError_t status = orErrorNotReady;
   waitsForGate(gate, [&status] { status = orDeviceReset(); });
   EXPECT_EQ(status, orSuccess);
   EXPECT_EQ(orStreamSynchronize(waiting), orSuccess);

@@ -117,7 +117,7 @@ TEST(LaunchBlockingTest, AKernelThatLaunchesDoesNotWait) {
     setenv("OPENREG_LAUNCH_BLOCKING", "1", 1);
     alarm(60);
     Stream stream;
-    orError_t inside = orErrorUnknown;
+    orError_t inside = orErrorNotReady;
     bool ran = false;
     const auto launchMore = [&] {
       inside = orLaunchKernel(stream, [&ran] { ran = true; });
@@ -272,7 +272,7 @@ TEST(WaitTimeoutTest, ZeroIsTheDefaultAndWaitsForEver) {
         setenv("OPENREG_WAIT_TIMEOUT", value, 1);
       }
       Gate gate(defaultStream());
-      orError_t status = orErrorUnknown;
+      orError_t status = orErrorNotReady;
       auto wait = [&status] { status = orStreamSynchronize(defaultStream()); };
       CHILD_REQUIRE(waitsForGate(gate, wait));
       return status == orSuccess;

@@ -31,9 +31,7 @@ typedef enum orError_t OPENREG_INT {
   orErrorHostMemoryNotRegistered = 713,
   orErrorLaunchFailure = 719,
   orErrorNotPermitted = 800,
-  orErrorNotSupported = 801,
-  orErrorTimeout = 909,
-  orErrorUnknown = 999
+  orErrorTimeout = 909
 } orError_t;
 
 /**
