@@ -4,9 +4,7 @@
 #include <torch/csrc/Event.h>
 
 namespace torch::openreg {
-namespace {
-
-const c10::Event& unwrap(py::handle event) {
+c10::Event& toEvent(py::handle event) {
   TORCH_CHECK(
       THPEvent_Check(event.ptr()),
       "expected other to be a torch.Event or torch.openreg.Event object, but "
@@ -15,14 +13,12 @@ const c10::Event& unwrap(py::handle event) {
   return reinterpret_cast<THPEvent*>(event.ptr())->event;
 }
 
-} // namespace
-
 void addEvent(py::module_& module) {
   // The method of torch.Event takes an event of that very class only.
   module.def(
       "_elapsedTime",
       torch::wrap_pybind_function([](py::handle start, py::handle end) {
-        return unwrap(start).elapsedTime(unwrap(end));
+        return toEvent(start).elapsedTime(toEvent(end));
       }),
       py::arg("start"),
       py::arg("end"));

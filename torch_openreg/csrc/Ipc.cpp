@@ -5,19 +5,9 @@
 #include "runtime/ipc/SharedEvent.h"
 #include "runtime/ipc/SharedStorage.h"
 
-#include <torch/csrc/Event.h>
-
 namespace torch::openreg {
-namespace {
 
 namespace ipc = c10::openreg::ipc;
-
-c10::Event& unwrap(py::handle event) {
-  TORCH_CHECK(THPEvent_Check(event.ptr()), "expected a torch.openreg.Event");
-  return reinterpret_cast<THPEvent*>(event.ptr())->event;
-}
-
-} // namespace
 
 void addIpc(py::module_& module) {
   module.def(
@@ -46,7 +36,7 @@ void addIpc(py::module_& module) {
       torch::wrap_pybind_function(
           [](py::handle event, int64_t device, bool timed) {
             ipc::createSharedEvent(
-                unwrap(event), toExistingIndex(device), timed);
+                toEvent(event), toExistingIndex(device), timed);
           }),
       py::arg("event"),
       py::arg("device"),
@@ -54,7 +44,7 @@ void addIpc(py::module_& module) {
   module.def(
       "_shareEvent",
       torch::wrap_pybind_function([](py::handle event) {
-        return py::bytes(ipc::shareEvent(unwrap(event)));
+        return py::bytes(ipc::shareEvent(toEvent(event)));
       }),
       py::arg("event"));
   module.def(
@@ -62,7 +52,7 @@ void addIpc(py::module_& module) {
       torch::wrap_pybind_function(
           [](py::handle event, int64_t device, const py::bytes& handle) {
             ipc::openSharedEvent(
-                unwrap(event), toExistingIndex(device), handle);
+                toEvent(event), toExistingIndex(device), handle);
           }),
       py::arg("event"),
       py::arg("device"),

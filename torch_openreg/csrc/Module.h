@@ -3,6 +3,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/Event.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -25,5 +26,9 @@ c10::DeviceIndex toIndex(int64_t device);
 
 /// The same, but throws unless there is such a device.
 c10::DeviceIndex toExistingIndex(int64_t device);
+
+/// The event in a torch.Event or an object of a class derived from it; throws for
+/// anything else.
+c10::Event& toEvent(py::handle event);
 
 } // namespace torch::openreg
