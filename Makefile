@@ -32,6 +32,13 @@ build: $(BUILD)/installed ## build and install into .venv, from here (pip instal
 	@cmake --build $(BUILD) --target _C -j $(JOBS)
 	@cmake --install $(BUILD) --prefix torch_openreg > /dev/null
 
+.PHONY: wheel
+wheel: build ## a wheel and an sdist in dist/
+	@rm -rf dist
+	$(BIN)/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w dist .
+	$(BIN)/python setup.py -q sdist -d dist
+	@ls dist/*
+
 .PHONY: test
 test: lint test-openreg test-cpp test-python test-process-sample ## all tests but those marked slow
 
@@ -68,6 +75,10 @@ test-process-sample: build ## some of them
 .PHONY: test-libraries
 test-libraries: build $(LIBRARIES)/ready ## accelerate, transformers, Lightning and others on the device
 	$(LIBRARIES)/bin/python -m pytest tests/integration
+
+.PHONY: test-wheel
+test-wheel: wheel ## the wheel in a clean environment without a compiler
+	$(BIN)/python tests/clean_environment.py dist/*.whl
 
 .PHONY: asan tsan
 asan tsan: gtest ## what needs no torch under AddressSanitizer / ThreadSanitizer

@@ -1,17 +1,17 @@
 """The package as others get it: its libraries, its files, its CMake package."""
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
-import venv
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from clean_environment import Environment, run
 
 ROOT = Path(__file__).resolve().parent.parent
 # The folder of the sources, if the install is editable; nothing is imported.
@@ -22,49 +22,19 @@ ONE_LINER = (
 )
 
 
-def run(*command, **options):
-    """What the command printed; its error output if it failed."""
-    # Not the tree by way of a variable: what is tested is what was installed.
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    result = subprocess.run(
-        list(map(str, command)), text=True, capture_output=True, env=env, **options
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
-class Environment:
-    """A virtual environment with all packages of this one, except ours."""
-
-    def __init__(self, folder):
-        venv.create(folder, symlinks=True)
-        self.folder = folder
-        self.python = folder / "bin" / "python"
-        self.site = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
-        self.package = self.site / "torch_openreg"
-        for item in Path(sysconfig.get_path("purelib")).iterdir():
-            if "torch_openreg" not in item.name:
-                (self.site / item.name).symlink_to(item)
-
-    def install(self):
-        # Built by this Python, so that CMake's folder serves here too, and put
-        # over there; --ignore-installed lets the editable install alone.
-        run(
-            *(sys.executable, "-m", "pip", "install", "--no-build-isolation"),
-            *("--no-deps", "--ignore-installed", "--prefix", self.folder, ROOT),
-        )
-        return self
-
-    def run(self, *arguments):
-        return run(self.python, *arguments, cwd=self.folder)
-
-    def files(self):
-        return sorted(map(str, self.site.rglob("*")))
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Built by this Python, so that CMake's folder serves here too."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = ("pip", "wheel", "--no-build-isolation", "--no-deps", "-w", folder)
+    run(sys.executable, "-m", *command, ROOT)
+    (made,) = folder.glob("*.whl")
+    return made
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    return Environment(tmp_path_factory.mktemp("environment")).install()
+def installed(tmp_path_factory, wheel):
+    return Environment(tmp_path_factory.mktemp("environment")).install(wheel)
 
 
 # --- the libraries ------------------------------------------------------------
@@ -160,10 +130,10 @@ def test_the_installed_package_adds_two_tensors(installed):
     assert Path(origin).parent == installed.package
 
 
-def test_uninstalling_leaves_nothing(tmp_path):
+def test_uninstalling_leaves_nothing(tmp_path, wheel):
     environment = Environment(tmp_path)
     before = environment.files()
-    environment.install().run("-c", ONE_LINER)
+    environment.install(wheel).run("-c", ONE_LINER)
     assert environment.package.is_dir()
     environment.run("-m", "pip", "uninstall", "-y", "torch_openreg")
     assert environment.files() == before
@@ -179,6 +149,39 @@ def test_another_project_finds_the_cmake_package(installed, tmp_path):
     run("cmake", "--build", tmp_path)
     printed = run(tmp_path / "user")
     assert re.fullmatch(r"2 devices, the last is \w+:1\n", printed)
+
+
+# --- what is handed on ---------------------------------------------------------
+
+
+def test_the_wheel_is_for_this_python_and_machine_only(wheel):
+    """It holds compiled code, so another interpreter must not take it."""
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    machine = sysconfig.get_platform().replace("-", "_")
+    assert wheel.name.endswith(f"-{python}-{python}-{machine}.whl")
+
+
+def test_the_wheel_says_what_it_needs(installed):
+    code = (
+        "from importlib.metadata import metadata; m = metadata('torch_openreg');"
+        "print(m['Requires-Python'], *m.get_all('Requires-Dist'), m['License-Expression'])"
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [project["requires-python"], *project["dependencies"], project["license"]]
+    assert installed.run("-c", code).split() == wanted
+
+
+def test_the_sdist_has_all_that_a_build_needs(tmp_path):
+    run(sys.executable, "setup.py", "-q", "sdist", "-d", tmp_path, cwd=ROOT)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as files:
+        packed = {name.partition("/")[2] for name in files.getnames()}
+    needed = ["CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "setup.py"]
+    folders = ["cmake", "csrc", "third_party/openreg", "tools", "torch_openreg"]
+    tracked = run("git", "ls-files", *needed, *folders, cwd=ROOT).split()
+    assert set(tracked) - packed == set()
+    made = [name for name in packed if re.search(r"\.(so|o|pyc)$|/build/", name)]
+    assert made == []
 
 
 # --- versions -----------------------------------------------------------------
