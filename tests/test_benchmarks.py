@@ -89,7 +89,7 @@ def test_a_stage_is_what_the_device_takes_longer_for(load):
 def test_side_by_side_gives_a_ratio_for_each_row(run):
     text, rows = run("side_by_side")
     *lines, total = text.splitlines()[1:]
-    assert len(lines) == len(rows) > 20
+    assert len(lines) == len(rows) == 38
     within = 0
     for line, (name, row) in zip(lines, rows.items(), strict=True):
         assert line.startswith(name)
@@ -102,7 +102,7 @@ def test_side_by_side_gives_a_ratio_for_each_row(run):
 
 def test_side_by_side_measures_the_rows_that_were_asked_for(run):
     _, rows = run("side_by_side", "--only", "empty")
-    assert list(rows) == ["empty 1024", "empty 4 Mi"]
+    assert list(rows) == ["empty 1024", "empty 4 Mi floats"]
 
 
 def test_side_by_side_tells_of_a_row_that_fails(load, monkeypatch, capsys):
@@ -112,15 +112,25 @@ def test_side_by_side_tells_of_a_row_that_fails(load, monkeypatch, capsys):
         raise RuntimeError("no such kernel\nand more")
 
     case = side_by_side.Case("broken", broken, 1, 1.0)
-    good = side_by_side.Case("empty", side_by_side.empty(1), 1, 1.0)
-    monkeypatch.setattr(side_by_side, "operators", lambda: [case, good])
-    monkeypatch.setattr(side_by_side, "memory", lambda: [])
-    monkeypatch.setattr(side_by_side, "training", lambda: [])
+    good = side_by_side.Case("empty 1024", side_by_side.empty(1024), 1, 1.0)
+    unknown = side_by_side.Case("unknown", side_by_side.empty(1), 1, 1.0)
+    monkeypatch.setattr(side_by_side, "cases", lambda: [case, good, unknown])
     monkeypatch.setattr(sys, "argv", ["side_by_side.py", "--rounds", "1"])
     assert side_by_side.main() == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split(maxsplit=1) == ["broken", "FAILS: no such kernel"]
     assert lines[2].startswith("empty ")
+    assert lines[3].split(maxsplit=1) == ["unknown", "FAILS: on the CPU: 'unknown'"]
+
+
+def test_the_rival_is_a_process_without_the_device(load):
+    program = BENCHMARKS / "side_by_side.py"
+    with load("measure.rival").Rival(program, threads=1) as cpu:
+        assert cpu.seconds("empty 1024", 1) > 0
+        libraries = Path(f"/proc/{cpu._process.pid}/maps").read_text()
+        assert "libtorch" in libraries
+        assert "libopenreg" not in libraries
+    assert cpu._process.returncode == 0
 
 
 def test_the_best_round_counts_and_all_take_turns(load, monkeypatch):

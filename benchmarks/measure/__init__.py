@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-import torch_openreg
 
 Function = Callable[[], object]
 Name = TypeVar("Name", bound=Hashable)
@@ -18,13 +17,13 @@ def synchronize() -> None:
     torch.accelerator.synchronize()
 
 
-def once(function: Function, calls: int) -> float:
+def once(function: Function, calls: int, wait: Function = synchronize) -> float:
     """Seconds that a call takes, its work included."""
-    synchronize()
+    wait()
     start = time.perf_counter()
     for _ in range(calls):
         function()
-    synchronize()
+    wait()
     return (time.perf_counter() - start) / calls
 
 
@@ -46,6 +45,8 @@ class Gate:
     """Holds a stream until it is opened. Keep it until the stream is done."""
 
     def __init__(self, stream):
+        import torch_openreg  # not before: a rival of the device uses this module too
+
         self._libc = ctypes.CDLL(None)
         self._semaphore = ctypes.create_string_buffer(64)  # a sem_t and more
         assert self._libc.sem_init(self._semaphore, 0, 0) == 0
