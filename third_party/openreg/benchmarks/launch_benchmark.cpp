@@ -195,6 +195,33 @@ void benchmarkCopies() {
   check(orFree(memory));
 }
 
+// Several host threads feed one stream: what arrives must be all that was sent.
+bool benchmarkProducers(orStream_t stream) {
+  constexpr int kThreads = 4, kEach = 20000;
+  const long before = ran.load();
+  const auto start = Clock::now();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([stream] {
+      for (int launch = 0; launch < kEach; ++launch) {
+        check(orLaunchKernel(
+            stream, kernel, 1, static_cast<void*>(nullptr), 2.0));
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  check(orStreamSynchronize(stream));
+  const bool complete = ran.load() - before == long{kThreads} * kEach;
+  std::printf(
+      "%d threads on one stream (ns)     %9.0f %s\n",
+      kThreads,
+      nanosecondsSince(start) / (kThreads * kEach),
+      complete ? "complete" : "LOST WORK");
+  return complete;
+}
+
 } // namespace
 
 int main() {
@@ -203,5 +230,7 @@ int main() {
   benchmarkLaunches(stream);
   benchmarkAllocation();
   benchmarkCopies();
+  const bool complete = benchmarkProducers(stream);
   check(orStreamDestroy(stream));
+  return complete ? 0 : 1;
 }
