@@ -125,6 +125,26 @@ torch.openreg.synchronize()
     run_lossy(code)
 
 
+def test_a_reset_through_the_c_api_starts_a_new_process_too(run_lossy):
+    code = """
+import ctypes, pathlib, torch_openreg
+folder = pathlib.Path(torch_openreg.__file__).parent
+libopenreg = ctypes.CDLL(folder / "lib" / "libopenreg.so")
+for lost in (True, False):
+    before = pid()
+    if lost:
+        os.kill(before, signal.SIGKILL)
+        loss(torch.openreg.synchronize)
+    assert libopenreg.orDeviceReset() == 0
+    assert "older than the last reset of device 0" in loss(x[:2].tolist)
+    x.fill_(-2)
+    use()
+    assert x.sum().item() == 2 * x.numel()
+    assert pid() != before
+"""
+    run_lossy(code)
+
+
 def test_a_process_that_does_not_start_is_an_error_and_the_next_try_may_work(
     run_python,
 ):

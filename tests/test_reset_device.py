@@ -2,12 +2,21 @@
 
 import pytest
 
+# The Python function and the C one are the same reset.
+RESETS = {
+    "torch": "def reset(): torch.openreg.reset_device()",
+    "C": """
+import ctypes, pathlib, torch_openreg
+folder = pathlib.Path(torch_openreg.__file__).parent
+reset = ctypes.CDLL(folder / "lib" / "libopenreg.so").orDeviceReset
+""",
+}
 BEFORE = """
 import torch
 x = torch.ones(64, device="openreg")
 y = torch.ones(64, device="openreg:1")
 view = x[8:]
-torch.openreg.reset_device()
+reset()
 
 def told(call):
     try:
@@ -18,9 +27,15 @@ def told(call):
 
 
 @pytest.fixture(params=["thread", "process"])
-def run(run_python, request):
+def executor(request):
+    return request.param
+
+
+@pytest.fixture(params=RESETS)
+def run(run_python, executor, request):
     def run(code):
-        return run_python(BEFORE + code, OPENREG_EXECUTOR=request.param)
+        code = RESETS[request.param] + BEFORE + code
+        return run_python(code, OPENREG_EXECUTOR=executor)
 
     return run
 
@@ -76,7 +91,7 @@ def test_a_model_goes_on_from_its_checkpoint(run):
 net = torch.nn.Linear(4, 2).to("openreg")
 state = {name: value.cpu() for name, value in net.state_dict().items()}
 net(torch.ones(3, 4, device="openreg")).sum().backward()
-torch.openreg.reset_device()
+reset()
 print(told(lambda: net(torch.ones(3, 4, device="openreg"))))
 net.load_state_dict(state)
 net.zero_grad()
@@ -91,7 +106,7 @@ def test_memory_without_the_cache_is_lost_too(run):
     code = """
 torch.openreg.caching_allocator_enable(False)
 z = torch.ones(64, device="openreg")
-torch.openreg.reset_device()
+reset()
 print(told(z.sum))
 del z
 print(torch.ones(64, device="openreg").sum().item())
@@ -106,7 +121,7 @@ try:
     torch.openreg.synchronize()
 except torch.AcceleratorError as error:
     print(error.error_code)
-torch.openreg.reset_device()
+reset()
 print(torch.ones(4, device="openreg").sum().item())
 """
     assert run(code) == "710\n4.0"

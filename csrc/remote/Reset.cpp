@@ -4,15 +4,24 @@
 #include "runtime/OpenRegDeviceMemory.h"
 
 namespace c10::openreg {
+namespace {
 
-// First the process, for work that waits for its answer has to finish.
-void reset_device(DeviceIndex device) {
+// Part of every orDeviceReset(), whoever calls it. Work that waits for the process
+// has to finish, so the process ends first.
+void endAndLose(int device) {
   remote::DeviceProcess::end(device);
-  const DeviceScope scope(device);
   if (DeviceMemory* memory = DeviceMemory::find(device)) {
     memory->lose();
   }
-  OPENREG_CHECK(orDeviceRecover());
+}
+
+[[maybe_unused]] const bool registered = (orSetResetCallback(endAndLose), true);
+
+} // namespace
+
+void reset_device(DeviceIndex device) {
+  const DeviceScope scope(device);
+  OPENREG_CHECK(orDeviceReset());
 }
 
 } // namespace c10::openreg

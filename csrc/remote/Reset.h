@@ -5,9 +5,11 @@
 
 namespace c10::openreg {
 
-/// Drops the device's queued work and clears its error; a device process is ended,
-/// and the next kernel starts another. Streams and events stay usable. What tensors
-/// of the device held is lost: they raise until they are overwritten.
+/// orDeviceReset() of a device. Wherever that is called, while this library is
+/// loaded: a device process is ended, and the next kernel starts another; what
+/// tensors of the device held is lost, and they raise until they are overwritten.
+///
+/// Threads: any. Waits for what is running.
 void reset_device(DeviceIndex device);
 
 } // namespace c10::openreg

@@ -131,7 +131,7 @@ class DeviceProcessTest : public ::testing::Test {
     for (const int device : {0, 1}) {
       DeviceProcess::end(device);
       const DeviceScope scope(device);
-      EXPECT_EQ(orDeviceRecover(), orSuccess);
+      EXPECT_EQ(orDeviceReset(), orSuccess);
     }
     EXPECT_EQ(Block::alive, 0);
   }

@@ -76,19 +76,6 @@ void Arena::release(size_t offset) {
   addFree(range);
 }
 
-void Arena::releaseAll() {
-  // Coalescing moves neither the start of a later allocated range nor its entry.
-  for (auto range = ranges_.begin(); range != ranges_.end();) {
-    const auto [offset, content] = *range;
-    if (content.allocated) {
-      release(offset);
-      range = ranges_.upper_bound(offset);
-    } else {
-      ++range;
-    }
-  }
-}
-
 Arena::Entry* Arena::find(size_t offset) {
   const auto after = ranges_.upper_bound(offset);
   if (after == ranges_.begin()) {

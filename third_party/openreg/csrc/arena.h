@@ -45,9 +45,6 @@ class Arena {
   /// Frees the range that allocate() or borrow() placed at `offset`. It counts as dirty.
   void release(size_t offset);
 
-  /// Frees every range.
-  void releaseAll();
-
   /// The allocated range that `offset` lies in, or nullptr.
   Entry* find(size_t offset);
 

@@ -7,6 +7,11 @@
 #include <utility>
 
 namespace openreg {
+namespace {
+
+std::atomic<orResetCallback> resetCallback{nullptr};
+
+} // namespace
 
 Device::Device(int index, const Config& config, Runtime& runtime)
     : index_(index),
@@ -85,50 +90,22 @@ orError_t Device::waitForAll() {
   return status;
 }
 
-// With resetMutex_ held.
-orError_t Device::dropWork() {
+orError_t Device::reset() {
+  std::lock_guard lock(resetMutex_);
   const bool dropped = dropsWork_.exchange(true);
-  const orError_t status = waitForAll();
-  if (status != orSuccess) {
+  if (const orResetCallback callback = resetCallback.load()) {
+    callback(index_);
+  }
+  if (const orError_t status = waitForAll(); status != orSuccess) {
     // Work has been dropped, so the device cannot go on as if nothing was.
     dropsWork_.store(dropped);
     breakWith(status, orGetLastErrorDetail());
+    return status;
   }
-  return status;
-}
-
-void Device::mend() {
-  std::lock_guard lock(errorMutex_);
+  std::lock_guard errorLock(errorMutex_);
   error_ = orSuccess;
   failed_.store(false);
   dropsWork_.store(false);
-}
-
-orError_t Device::recover() {
-  std::lock_guard lock(resetMutex_);
-  if (const orError_t status = dropWork(); status != orSuccess) {
-    return status;
-  }
-  mend();
-  return orSuccess;
-}
-
-orError_t Device::reset() {
-  std::lock_guard lock(resetMutex_);
-  if (const orError_t status = dropWork(); status != orSuccess) {
-    return status;
-  }
-  runtime_.streams.destroyIf(
-      [this](Stream& stream) {
-        return stream.deviceOrNull() == this && &stream != defaultStream_;
-      },
-      [](Stream& stream) { stream.close(); });
-  runtime_.events.destroyIf(
-      [this](Event& event) { return &event.device() == this; },
-      [](Event& event) { event.close(); });
-  memory_.freeAll();
-  peers_.store(0);
-  mend();
   return orSuccess;
 }
 
@@ -178,10 +155,8 @@ orError_t orDeviceReset(void) {
   });
 }
 
-orError_t orDeviceRecover(void) {
-  return blockingApi("orDeviceRecover", [](Runtime& runtime) {
-    return runtime.currentDevice().recover();
-  });
+void orSetResetCallback(orResetCallback callback) {
+  resetCallback.store(callback);
 }
 
 orError_t orDeviceGetMemory(orDeviceMemory* memory, int device) {

@@ -71,7 +71,6 @@ class Device {
   bool idle();
   orError_t waitForAll();
   orError_t reset();
-  orError_t recover();
 
   // --- streams that share order with the default stream, see submit.cpp ---
 
@@ -85,8 +84,6 @@ class Device {
   bool canReach(int device) const;
 
  private:
-  orError_t dropWork();
-  void mend();
   orError_t reportBroken();
   orError_t reportFailure();
 

@@ -62,20 +62,11 @@ class HandleTable {
     if (!object) {
       return false;
     }
-    closeAt(placeOf(handle), close);
+    const uint32_t place = placeOf(handle);
+    closed_.push_back(place);
+    close(*object);
+    at(place).generation.fetch_add(1, std::memory_order_release);
     return true;
-  }
-
-  /// Closes every open object for which `doomed(object)`, after `close(object)`.
-  template <class Doomed, class Close>
-  void destroyIf(Doomed doomed, Close close) {
-    std::lock_guard lock(mutex_);
-    for (uint32_t place = 0; place < size_.load(); ++place) {
-      Entry& entry = at(place);
-      if (entry.generation.load() % 2 == 1 && doomed(entry.object)) {
-        closeAt(place, close);
-      }
-    }
   }
 
   /// Visits every object that was ever opened: closed ones may still be busy.
@@ -125,13 +116,6 @@ class HandleTable {
     }
     size_.store(place + 1, std::memory_order_release);
     return place;
-  }
-
-  template <class Close>
-  void closeAt(uint32_t place, Close close) {
-    closed_.push_back(place);
-    close(at(place).object);
-    at(place).generation.fetch_add(1, std::memory_order_release);
   }
 
   std::mutex mutex_;

@@ -181,30 +181,11 @@ bool DeviceMemory::free(void* pointer) {
   shared_.erase(entry->first);
   arena_.release(entry->first);
   if (bytes >= kReturnAtOnce || arena_.dirtyBytes() >= kReturnBatch) {
-    returnDirtyPages();
+    arena_.cleanDirty([this](size_t begin, size_t size) {
+      os::returnPages(memory_, begin, size);
+    });
   }
   return true;
-}
-
-void DeviceMemory::freeAll() {
-  std::lock_guard lock(mutex_);
-  if (memory_ < 0) {
-    return;
-  }
-  // Closes what was open to the host, and gives back what is others'.
-  if (!mapViews(memory_, 0, 0, addresses_.stride())) {
-    throw std::bad_alloc();
-  }
-  shared_.clear();
-  loans_.clear();
-  arena_.releaseAll();
-  returnDirtyPages();
-}
-
-void DeviceMemory::returnDirtyPages() {
-  arena_.cleanDirty([this](size_t offset, size_t bytes) {
-    os::returnPages(memory_, offset, bytes);
-  });
 }
 
 orError_t DeviceMemory::changeOpenings(void* pointer, int by) {

@@ -74,7 +74,6 @@ class DeviceMemory {
 
   /// Frees the allocation that starts at `pointer`. Returns false if none does.
   bool free(void* pointer);
-  void freeAll();
 
   /// Whether a live allocation starts at `pointer`.
   bool isStart(const void* pointer);
@@ -114,7 +113,6 @@ class DeviceMemory {
   bool mapViews(int memory, size_t from, size_t offset, size_t bytes);
   void takeBack(size_t offset);
   void setAccess(const Arena::Entry& entry, os::Access access);
-  void returnDirtyPages();
 
   const int device_;
   AddressSpace& addresses_;

@@ -174,7 +174,7 @@ orError_t failOnStream(orStream_t handle) {
   return handle
       ? fail(
             orErrorInvalidHandle,
-            "%p is not a live stream; was it destroyed, or its device reset?",
+            "%p is not a live stream; was it destroyed?",
             static_cast<void*>(handle))
       : fail(
             orErrorInvalidHandle,
@@ -183,12 +183,11 @@ orError_t failOnStream(orStream_t handle) {
 }
 
 orError_t failOnEvent(orEvent_t handle) {
-  return handle
-      ? fail(
-            orErrorInvalidHandle,
-            "%p is not a live event; was it destroyed, or its device reset?",
-            static_cast<void*>(handle))
-      : fail(orErrorInvalidHandle, "event must not be NULL");
+  return handle ? fail(
+                      orErrorInvalidHandle,
+                      "%p is not a live event; was it destroyed?",
+                      static_cast<void*>(handle))
+                : fail(orErrorInvalidHandle, "event must not be NULL");
 }
 
 } // namespace openreg

@@ -1,8 +1,6 @@
-// A device whose executor is another process: where its memory is, how its loss is
-// reported, and how it is taken back into service.
+// A device whose executor is another process: where its memory is, and how its loss
+// is reported.
 #include "support.h"
-
-#include <atomic>
 
 #include <sys/mman.h>
 
@@ -65,44 +63,6 @@ TEST_F(LostDeviceTest, ALostDeviceFailsEveryUseWithTheSameSentence) {
 
   ASSERT_EQ(orSetDevice(1), orSuccess);
   EXPECT_EQ(orDeviceSynchronize(), orSuccess) << "the other device lives on";
-}
-
-TEST_F(LostDeviceTest, ARecoveredDeviceKeepsItsHandles) {
-  DeviceArray<int> array(16);
-  Stream stream;
-  Event event;
-  ASSERT_EQ(orMemset(array.data(), 1, array.bytes()), orSuccess);
-  ASSERT_EQ(orEventRecord(event, stream), orSuccess);
-  ASSERT_EQ(orDeviceFail(0, orErrorDeviceLost, nullptr), orSuccess);
-  ASSERT_EQ(orDeviceRecover(), orSuccess);
-
-  EXPECT_EQ(orEventQuery(event), orSuccess);
-  bool ran = false;
-  ASSERT_EQ(orLaunchKernel(stream, [&ran] { ran = true; }), orSuccess);
-  ASSERT_EQ(orStreamSynchronize(stream), orSuccess);
-  EXPECT_TRUE(ran);
-  ASSERT_EQ(orMemset(array.data(), 0, array.bytes()), orSuccess);
-  EXPECT_EQ(array.read(), std::vector<int>(16, 0));
-}
-
-TEST_F(LostDeviceTest, RecoveringDropsWhatIsQueued) {
-  const orStream_t stream = defaultStream();
-  std::atomic<bool> ran{false};
-  Gate gate(stream);
-  ASSERT_EQ(orLaunchKernel(stream, [&ran] { ran = true; }), orSuccess);
-  orError_t status = orErrorNotReady;
-  waitsForGate(gate, [&status] { status = orDeviceRecover(); });
-  EXPECT_EQ(status, orSuccess);
-  EXPECT_EQ(orStreamSynchronize(stream), orSuccess);
-  EXPECT_FALSE(ran);
-}
-
-TEST_F(LostDeviceTest, RecoveringIsNotForKernels) {
-  orError_t status = orSuccess;
-  auto kernel = [&status] { status = orDeviceRecover(); };
-  ASSERT_EQ(orLaunchKernel(defaultStream(), kernel), orSuccess);
-  ASSERT_EQ(orDeviceSynchronize(), orSuccess);
-  EXPECT_EQ(status, orErrorNotPermitted);
 }
 
 } // namespace

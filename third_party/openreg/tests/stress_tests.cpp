@@ -178,8 +178,6 @@ TEST(StressTest, ADeviceMayBreakAndBeResetWhileOthersUseIt) {
       ++resets;
       return;
     }
-    // A reset frees all memory, so none is used again: its address may be
-    // another thread's by then.
     orStream_t stream = nullptr;
     orEvent_t event = nullptr;
     void* memory = nullptr;
@@ -193,6 +191,7 @@ TEST(StressTest, ADeviceMayBreakAndBeResetWhileOthersUseIt) {
         orStreamSynchronize(stream),
         orEventDestroy(event),
         orStreamDestroy(stream),
+        orFree(memory),
     };
     for (orError_t error : errors) {
       EXPECT_TRUE(oneOf(error, kAccepted)) << orGetErrorName(error);

@@ -100,37 +100,36 @@ OPENREG_EXPORT orError_t orGetDevice(int* device);
 OPENREG_EXPORT orError_t orDeviceSynchronize(void);
 
 /**
- * Give the current device back as new: queued kernels and copies are dropped,
- * what is running finishes, then its error, allocations, created streams, events
- * and peer access are gone, and handles to them are invalid. The default stream
- * stays. Pinned host memory belongs to no device and stays too.
- *
- * @retval orSuccess            the device is as new
- * @retval orErrorNotPermitted  called from a kernel or a host function
- * @retval orErrorTimeout       a kernel ran longer than OPENREG_WAIT_TIMEOUT;
- *                              the device then keeps what it had, and an error
- *
- * Threads: any; work that other threads queue during the call is dropped.
- * Blocks: yes. CUDA twin: cudaDeviceReset.
- */
-OPENREG_EXPORT orError_t orDeviceReset(void);
-
-/**
- * Take the current device back into service after it failed: queued kernels and
- * copies are dropped, what is running finishes, and its error is gone. Other than
- * with orDeviceReset(), allocations, streams and events stay as they are, so that
- * whoever holds them can go on; but what is in the memory is whatever the dropped
- * work left there.
+ * Take the current device back into service, whether it failed or not: queued
+ * kernels and copies are dropped, what is running finishes, and its error is gone.
+ * Allocations, streams, events and peer access stay, so that whoever holds them
+ * can go on; but what is in the memory is whatever the dropped work left there.
  *
  * @retval orSuccess            the device works again
  * @retval orErrorNotPermitted  called from a kernel or a host function
  * @retval orErrorTimeout       a kernel ran longer than OPENREG_WAIT_TIMEOUT;
- *                              the device then keeps what it had, and an error
+ *                              the device then has an error
  *
  * Threads: any; work that other threads queue during the call is dropped.
- * Blocks: yes. CUDA twin: none.
+ * Blocks: yes. CUDA twin: cudaDeviceReset, which frees what the device has.
  */
-OPENREG_EXPORT orError_t orDeviceRecover(void);
+OPENREG_EXPORT orError_t orDeviceReset(void);
+
+/** What somebody has to do when a device is reset. */
+typedef void (*orResetCallback)(int device);
+
+/**
+ * Have every orDeviceReset() call a function, on its own thread, after queued work
+ * is dropped and before it waits for what is running: whoever runs the device's
+ * kernels elsewhere ends that here. Starts nothing, so that a library can call it
+ * while it is loaded.
+ *
+ * @param[in] callback  must neither throw nor reset a device; replaces the one
+ *                      before, and NULL removes it
+ *
+ * Threads: any. Blocks: never. CUDA twin: none.
+ */
+OPENREG_EXPORT void orSetResetCallback(orResetCallback callback);
 
 /** Where a device keeps its bytes, for another process that shall run its
  *  kernels. */

@@ -49,7 +49,7 @@ OPENREG_EXPORT orError_t orMalloc(void** pointer, size_t size);
  *                              opened with orIpcOpenMemHandle())
  * @retval orErrorNotPermitted  called from a kernel or a host function
  * @retval orErrorTimeout       work took longer than OPENREG_WAIT_TIMEOUT
- * @retval the device's error   a kernel failed; orDeviceReset() frees all
+ * @retval the device's error   a kernel failed; free it after orDeviceReset()
  *
  * Threads: any. Blocks: while the device is busy. CUDA twin: cudaFree.
  */
