@@ -149,6 +149,16 @@ def test_the_bindings_only_convert():
     assert calls == []
 
 
+def test_the_device_knows_nothing_of_pytorch():
+    """A C API that any framework could use says nothing of the one that does."""
+    words = re.compile(r"torch|\baten\b|\bc10\b|cublas|tensor", re.I)
+    told = {
+        str(path.relative_to(ROOT)): words.findall(path.read_text())
+        for path in sources("third_party/openreg")
+    }
+    assert {name: found for name, found in told.items() if found} == {}
+
+
 def test_every_error_code_is_given_by_somebody():
     """A code that nothing returns is a promise nobody keeps."""
     declared = (ROOT / "third_party/openreg/include/openreg/error.h").read_text()

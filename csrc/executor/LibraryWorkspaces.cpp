@@ -21,6 +21,7 @@ using c10::openreg::kMaxDevices;
 using c10::openreg::OpenRegStream;
 
 constexpr size_t kKiB = 1024;
+constexpr size_t kMiB = 1024 * kKiB;
 
 // --- how large ----------------------------------------------------------------
 
@@ -35,15 +36,23 @@ std::optional<std::string> setting(const char* variable, const char* pattern) {
   return value;
 }
 
-struct Sizes {
-  size_t product;
-  size_t bias;
+/// Whether a device poses as one that cuBLAS computes on.
+bool isNvidia(std::string_view name) {
+  return name.starts_with("NVIDIA ") || name.starts_with("Tesla ");
+}
 
-  explicit Sizes(const orDeviceProp& device)
-      : product(device.productWorkspace), bias(device.biasWorkspace) {
-    if (product == 0) {
+struct Sizes {
+  size_t product = 0;
+  size_t bias = 0;
+
+  explicit Sizes(const orDeviceProp& device) {
+    if (!isNvidia(device.name)) {
       return;
     }
+    // What PyTorch lets cuBLAS and cuBLASLt keep, by capability: seen on an H200,
+    // and the documented default for the older ones.
+    product = device.major >= 9 ? 32 * kMiB : 8 * kMiB + 128 * kKiB;
+    bias = kMiB;
     // Pairs of a size in KiB and how many of it, such as ":4096:2:16:8".
     if (auto pairs =
             setting("CUBLAS_WORKSPACE_CONFIG", "(:\\d{1,9}:\\d{1,9})+")) {

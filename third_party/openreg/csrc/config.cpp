@@ -269,8 +269,8 @@ std::string Config::read() try {
   // Default: `0`.
   launchBlocking = Variable("OPENREG_LAUNCH_BLOCKING")
                        .oneOf<bool>({{"0", false}, {"1", true}}, false);
-  // OPENREG_EXECUTOR: `thread`: kernels run in this process; `process`:
-  // PyTorch's run in device processes. Default: `thread`.
+  // OPENREG_EXECUTOR: `thread`: kernels run in this process; `process`: those of
+  // operators run in a process per device. Default: `thread`.
   kernelsElsewhere =
       Variable("OPENREG_EXECUTOR")
           .oneOf<bool>({{"thread", false}, {"process", true}}, false);

@@ -51,15 +51,6 @@ constexpr orDeviceProp device(
   return properties;
 }
 
-// What PyTorch lets cuBLAS and cuBLASLt keep, by capability: seen on an H200, and
-// the documented default for the older ones.
-constexpr orDeviceProp nvidia(orDeviceProp properties) {
-  properties.productWorkspace =
-      properties.major >= 9 ? 32 * kMiB : 8 * kMiB + 128 * kKiB;
-  properties.biasWorkspace = kMiB;
-  return properties;
-}
-
 // Memory is what the vendor's runtime reports as total, which is a little less
 // than the number on the box.
 constexpr Profile kProfiles[] = {
@@ -74,7 +65,7 @@ constexpr Profile kProfiles[] = {
          64 * kKiB,
          {1980, 1000, 128})},
     {"a100",
-     nvidia(device(
+     device(
          "NVIDIA A100-SXM4-80GB",
          81153 * kMiB,
          8,
@@ -82,9 +73,9 @@ constexpr Profile kProfiles[] = {
          108,
          40 * kMiB,
          164 * kKiB,
-         {1410, 1593, 5120}))},
+         {1410, 1593, 5120})},
     {"h100",
-     nvidia(device(
+     device(
          "NVIDIA H100 80GB HBM3",
          81090 * kMiB,
          9,
@@ -92,9 +83,9 @@ constexpr Profile kProfiles[] = {
          132,
          50 * kMiB,
          228 * kKiB,
-         {1980, 2619, 5120}))},
+         {1980, 2619, 5120})},
     {"h200",
-     nvidia(device(
+     device(
          "NVIDIA H200",
          143156 * kMiB,
          9,
@@ -102,9 +93,9 @@ constexpr Profile kProfiles[] = {
          132,
          60 * kMiB,
          228 * kKiB,
-         {1980, 3201, 6144}))},
+         {1980, 3201, 6144})},
     {"l4",
-     nvidia(device(
+     device(
          "NVIDIA L4",
          22563 * kMiB,
          8,
@@ -113,7 +104,7 @@ constexpr Profile kProfiles[] = {
          48 * kMiB,
          100 * kKiB,
          {2040, 6251, 192},
-         1536))},
+         1536)},
     {"mi300x",
      device(
          "AMD Instinct MI300X",
@@ -127,7 +118,7 @@ constexpr Profile kProfiles[] = {
          2048,
          64)},
     {"rtx4090",
-     nvidia(device(
+     device(
          "NVIDIA GeForce RTX 4090",
          24080 * kMiB,
          8,
@@ -136,9 +127,9 @@ constexpr Profile kProfiles[] = {
          72 * kMiB,
          100 * kKiB,
          {2520, 10501, 384},
-         1536))},
+         1536)},
     {"t4",
-     nvidia(device(
+     device(
          "Tesla T4",
          14914 * kMiB,
          7,
@@ -147,9 +138,9 @@ constexpr Profile kProfiles[] = {
          4 * kMiB,
          64 * kKiB,
          {1590, 5001, 256},
-         1024))},
+         1024)},
     {"v100",
-     nvidia(device(
+     device(
          "Tesla V100-SXM2-16GB",
          16151 * kMiB,
          7,
@@ -157,7 +148,7 @@ constexpr Profile kProfiles[] = {
          80,
          6 * kMiB,
          96 * kKiB,
-         {1530, 877, 4096}))},
+         {1530, 877, 4096})},
 };
 
 } // namespace

@@ -20,11 +20,6 @@ typedef struct orDeviceProp {
   size_t sharedMemPerBlockOptin;
   size_t sharedMemPerMultiprocessor;
   size_t l2CacheSize;
-  /* What the matrix library of the device posed as keeps allocated for each
-     thread and stream that used it, and for products with a bias besides; 0 for
-     a plain device. */
-  size_t productWorkspace;
-  size_t biasWorkspace;
   int clockRate; /* kHz */
   int memoryClockRate; /* kHz */
   int memoryBusWidth; /* bits */
