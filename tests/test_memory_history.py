@@ -180,6 +180,23 @@ def test_a_pool_gives_its_memory_back_when_it_goes():
     assert torch.openreg.memory_reserved() == reserved
 
 
+def test_the_figures_tell_what_each_pool_has_reserved():
+    pool = torch.openreg.MemPool()
+    with torch.openreg.use_mem_pool(pool):
+        kept = torch.empty(30 * MIB, dtype=torch.uint8, device="openreg")
+    pools = torch.openreg.memory_stats_as_nested_dict()[
+        "reserved_bytes_by_private_pools"
+    ]
+    assert pools[pool.id]["large_pool"]["current"] == 30 * MIB
+    assert pools[pool.id]["small_pool"]["current"] == 0
+    first, second = pool.id
+    name = f"reserved_bytes_by_private_pools.{first}_{second}.all"
+    assert torch.openreg.memory_stats()[f"{name}.current"] == 30 * MIB
+    del kept, pool
+    stats = torch.openreg.memory_stats()
+    assert (stats[f"{name}.current"], stats[f"{name}.freed"]) == (0, 30 * MIB)
+
+
 def test_a_pool_in_use_cannot_be_entered_again():
     pool = torch.openreg.MemPool()
     with torch.openreg.use_mem_pool(pool):

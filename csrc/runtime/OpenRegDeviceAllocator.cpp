@@ -248,6 +248,9 @@ CachingDeviceAllocator::DeviceStats OpenRegDeviceAllocator::getDeviceStats(
   copy(from.activeBytes, to.active_bytes);
   copy(from.inactiveSplitBytes, to.inactive_split_bytes);
   copy(from.requestedBytes, to.requested_bytes);
+  for (const auto& [id, reserved] : memoryOf(device).pool().reservedByPool()) {
+    copy(reserved, to.reserved_bytes_by_private_pools[id]);
+  }
   copyOne(from.oversizeAllocations, to.oversize_allocations);
   copyOne(from.oversizeSegments, to.oversize_segments);
   to.num_sync_all_streams = from.waitsForAll;

@@ -50,6 +50,11 @@ py::dict memoryStats(int64_t device) {
   dict["requested_bytes"] = toDict(stats.requested_bytes);
   dict["oversize_allocations"] = toDict(stats.oversize_allocations);
   dict["oversize_segments"] = toDict(stats.oversize_segments);
+  py::dict pools;
+  for (const auto& [id, reserved] : stats.reserved_bytes_by_private_pools) {
+    pools[py::make_tuple(id.first, id.second)] = toDict(reserved);
+  }
+  dict["reserved_bytes_by_private_pools"] = pools;
   dict["num_alloc_retries"] = stats.num_alloc_retries;
   dict["num_ooms"] = stats.num_ooms;
   dict["num_sync_all_streams"] = stats.num_sync_all_streams;

@@ -185,14 +185,17 @@ def memory_stats(device: Device = None) -> dict[str, Any]:
 
     A key is ``"<figure>.<pool>.<kind>"``, for instance
     ``"allocated_bytes.all.peak"``, or the name of a plain counter, for instance
-    ``"num_ooms"``.
+    ``"num_ooms"``. ``"reserved_bytes_by_private_pools.0_1.all.current"`` is about the
+    pool whose ``MemPool.id`` is ``(0, 1)``.
     """
 
     return OrderedDict(sorted(_flat("", memory_stats_as_nested_dict(device))))
 
 
-def _flat(prefix: str, figures: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flat(prefix: str, figures: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in figures.items():
+        if isinstance(key, tuple):
+            key = "_".join(map(str, key))
         if isinstance(value, dict):
             yield from _flat(f"{prefix}{key}.", value)
         else:
