@@ -58,9 +58,6 @@ struct ArgumentTraits {
 void encodeTensor(Signature& key, const Tensor& tensor);
 void encodeNumber(Signature& key, const Scalar& number);
 void encodeText(Signature& key, std::string_view text);
-inline uint64_t variantOf(const Tensor& tensor) {
-  return static_cast<uint64_t>(tensor.scalar_type()) + 1;
-}
 
 // Tensors are mapped by value; what maps lists of them is in Argument.cpp.
 template <>

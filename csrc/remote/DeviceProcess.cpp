@@ -33,25 +33,10 @@ Table& table() {
 } // namespace
 
 int deviceOfKernelAddress(const void* pointer) {
-  static const auto* const memories = [] {
-    int count = 0;
-    OPENREG_CHECK(orGetDeviceCount(&count));
-    auto* found = new std::vector<orDeviceMemory>(static_cast<size_t>(count));
-    for (int i = 0; i < count; ++i) {
-      OPENREG_CHECK(orDeviceGetMemory(&(*found)[static_cast<size_t>(i)], i));
-    }
-    return found;
-  }();
-  const auto* byte = static_cast<const char*>(pointer);
-  for (size_t i = 0; i < memories->size(); ++i) {
-    const auto* base = static_cast<const char*>((*memories)[i].base);
-    if (byte >= base && byte < base + (*memories)[i].bytes) {
-      return ipc::receivedRanges().contain(deviceAddress(pointer))
-          ? -1
-          : static_cast<int>(i);
-    }
-  }
-  return -1;
+  const void* address = deviceAddress(pointer);
+  return isDevicePointer(address) && !ipc::receivedRanges().contain(address)
+      ? deviceOfPointer(address)
+      : -1;
 }
 
 // --- beginning and end ------------------------------------------------------------
