@@ -175,14 +175,21 @@ def test_every_error_code_is_given_by_somebody():
     assert codes and set(codes) - given == set()
 
 
+def is_shared(header):
+    """Whether a header or its source has what threads share, or each has its own."""
+    source = header.with_suffix(".cpp")
+    code = header.read_text() + (source.read_text() if source.exists() else "")
+    kinds = r"std::(mutex|shared_mutex|atomic|once_flag)\b|\bthread_local\b"
+    return re.search(kinds, code)
+
+
 @pytest.mark.parametrize(
     "header",
     [
         path
-        for folder in ("csrc/runtime", "csrc/remote")
+        for folder in ("csrc", "third_party/openreg/csrc")
         for path in sources(folder)
-        if path.suffix == ".h"
-        and re.search(r"std::(mutex|atomic|once_flag)\b", path.read_text())
+        if path.suffix == ".h" and is_shared(path)
     ],
     ids=lambda path: str(path.relative_to(ROOT)),
 )

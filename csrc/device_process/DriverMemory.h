@@ -1,5 +1,7 @@
 // The memory of the device as kernels here see it: mapped once, handed out by the
 // driver.
+//
+// Threads: any, after installDriverMemory().
 #pragma once
 
 #include <c10/core/Allocator.h>

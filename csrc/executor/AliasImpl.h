@@ -57,6 +57,8 @@ class Spares {
 };
 
 /// Those of a thread.
+///
+/// Threads: each has its own; an alias that another thread drops goes to that one's.
 struct AliasSpares {
   Spares<AliasImpl> aliases;
   Spares<StorageImpl> storages;

@@ -1,4 +1,6 @@
 // Kernels enter their stream here: now, or later.
+//
+// Threads: any.
 #pragma once
 
 #include "executor/OutputMemory.h"

@@ -38,6 +38,8 @@ struct PlannedMemory {
 ///   may cast it, and the copy is no output.
 /// Scopes nest; the innermost one counts. It does nothing else to the thread, so an
 /// exception that leaves it leaves nothing behind.
+///
+/// Threads: a scope is its thread's alone; memory may be freed by any.
 // docs:end output-scope
 class [[nodiscard]] OutputScope {
  public:

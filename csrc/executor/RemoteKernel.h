@@ -19,6 +19,8 @@ inline bool kernelsRunElsewhere() {
 /// those that the kernel itself would have: CPU tensors at kernel addresses. `outputs`:
 /// the stream whose memory results get that were not planned, if any. Returns false, and
 /// counts it, if the call cannot cross: then it was not made.
+///
+/// Threads: any; each has channels to the processes of its own.
 bool callRemotely(
     OperatorInfo& op,
     const c10::openreg::OpenRegStream* outputs,

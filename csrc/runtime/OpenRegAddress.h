@@ -1,5 +1,7 @@
 // Device addresses, which tensors hold, and kernel addresses, at which the bytes
 // can be reached; and what a pointer points into.
+//
+// Threads: any.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,6 @@
 // The current device and its neighbours, under the names c10/cuda uses.
+//
+// Threads: any; the current device is each thread's own.
 #pragma once
 
 #include "runtime/OpenRegDeviceScope.h"

@@ -18,6 +18,8 @@ namespace c10::openreg {
 ///
 /// A value like c10::Stream, which it wraps: copies name the same stream, and
 /// nothing is destroyed with the last of them.
+///
+/// Threads: any may use any stream; each thread has current streams of its own.
 class OpenRegStream {
  public:
   /// Throws unless `stream` belongs to an openreg device.

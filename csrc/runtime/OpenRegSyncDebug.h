@@ -1,4 +1,6 @@
 // A mode that reports calls which make the host wait for the device.
+//
+// Threads: any; there is one mode for all.
 #pragma once
 
 #include <openreg.h>

@@ -1,4 +1,7 @@
 // How many threads a kernel may use.
+//
+// Threads: the number is each thread's own, but for noteThreadsForBackward(), where
+// the latest call counts.
 #pragma once
 
 namespace c10::openreg {

@@ -1,5 +1,7 @@
 // Recording of activities. When tracing is off, each place that could record
 // costs one load.
+//
+// Threads: any.
 #pragma once
 
 #include "openreg/activity.h"

@@ -22,6 +22,8 @@ namespace openreg {
 /// see (a host function that wakes a thread, a kernel that waits for another):
 /// held work runs after kHold, and a task that runs longer than kTurn no longer
 /// keeps the others waiting.
+///
+/// Threads: any may call anything.
 class Adversary {
  public:
   explicit Adversary(uint64_t seed) : seed_(seed) {}

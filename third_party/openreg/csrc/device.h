@@ -17,6 +17,9 @@ namespace openreg {
 
 struct Runtime;
 
+/// A part of the Runtime, and never destroyed.
+///
+/// Threads: any may call anything.
 class Device {
  public:
   Device(int index, const Config& config, Runtime& runtime);

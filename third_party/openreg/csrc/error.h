@@ -1,4 +1,6 @@
 // How every other file reports a failure to its caller.
+//
+// Threads: each has an error of its own.
 #pragma once
 
 #include "openreg/error.h"

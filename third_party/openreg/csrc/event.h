@@ -17,6 +17,8 @@ class Stream;
 /// An event names the task count that a stream must have reached, so recording
 /// queues nothing unless the time is wanted. Streams are never freed and their
 /// counts only grow: a record stays meaningful when its stream is destroyed.
+///
+/// Threads: any may call anything.
 class Event {
  public:
   struct Record {

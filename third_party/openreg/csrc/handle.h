@@ -18,6 +18,8 @@ namespace openreg {
 ///
 /// T has reusable(): whether a closed object may be opened again. Looking up takes
 /// no lock; an object that is closed meanwhile stays valid memory.
+///
+/// Threads: any may call anything.
 template <class T, class H, uint32_t mark, uint32_t capacity>
 class HandleTable {
  public:

@@ -10,6 +10,8 @@
 namespace openreg {
 
 /// Which ranges of host memory are pinned.
+///
+/// Threads: any may call anything.
 class HostMemory {
  public:
   enum class Origin { Allocated, Registered };

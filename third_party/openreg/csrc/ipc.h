@@ -55,6 +55,8 @@ struct Handle {
 static_assert(sizeof(Handle) == 64);
 
 /// The objects that this process shares.
+///
+/// Threads: any may call anything.
 class Table {
  public:
   /// A new object; the last owner of the pointer ends it. nullptr if there are

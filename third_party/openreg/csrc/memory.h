@@ -20,6 +20,8 @@ namespace openreg {
 /// [i * stride, (i + 1) * stride) of two ranges. The first holds device
 /// addresses, at which nothing is readable; the second holds the same bytes for
 /// kernels. Their distance is one constant.
+///
+/// Threads: any may call anything.
 class AddressSpace {
  public:
   explicit AddressSpace(const std::vector<orDeviceProp>& devices);
@@ -57,6 +59,8 @@ class AddressSpace {
 };
 
 /// The memory of one device.
+///
+/// Threads: any may call anything.
 class DeviceMemory {
  public:
   DeviceMemory(int device, size_t capacity, AddressSpace& addresses);

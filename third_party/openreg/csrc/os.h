@@ -1,5 +1,7 @@
 // All that the library asks of the operating system and the processor. A port to
 // another one is a port of os*.cpp and of pause() below.
+//
+// Threads: any.
 #pragma once
 
 #include <atomic>

@@ -21,6 +21,8 @@ inline constexpr int kGreatestPriority = -3;
 /// A running kernel may be waiting for something that a later task does. So if
 /// no task has finished for a moment, those that run are taken to use no
 /// processor, and the next task may start.
+///
+/// Threads: any may call anything.
 class PriorityGate {
  public:
   explicit PriorityGate(

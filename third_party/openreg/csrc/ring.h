@@ -53,6 +53,7 @@ struct alignas(64) Slot {
 static_assert(sizeof(Slot) == 128);
 // docs:end slot
 
+/// Threads: any may claim tickets and wait; only the worker takes what was published.
 class Ring {
  public:
   static constexpr uint64_t kCapacity =

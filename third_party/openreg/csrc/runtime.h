@@ -25,6 +25,8 @@ class Device;
 
 /// Everything there is once per process. Never destroyed: workers, and static
 /// destructors of the application, may use it until the process is gone.
+///
+/// Threads: any; each thing in it guards itself.
 struct Runtime {
   explicit Runtime(Config settings);
 

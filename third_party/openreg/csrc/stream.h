@@ -36,6 +36,7 @@ struct Work {
   size_t bytes = 0; // of copies and sets
 };
 
+/// Threads: any may submit and wait; only its worker runs what was queued.
 class Stream {
  public:
   // --- identity: set when the stream is created, then constant ---

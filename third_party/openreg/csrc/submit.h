@@ -1,4 +1,6 @@
 // The one way in: every piece of device work passes through submit().
+//
+// Threads: any.
 #pragma once
 
 #include "openreg.h"
