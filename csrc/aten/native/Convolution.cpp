@@ -3,67 +3,26 @@
 #include "executor/OperatorKernel.h"
 
 #include <ATen/ops/convolution_backward_ops.h>
+#include <ATen/ops/convolution_backward_overrideable_ops.h>
 #include <ATen/ops/convolution_ops.h>
+#include <ATen/ops/convolution_overrideable_ops.h>
 
 namespace at::native::openreg {
 namespace {
 
 // docs:begin convolution
-/// The CPU's convolution in the form that the executor calls operators in.
-struct Convolution {
-  using schema = Tensor(
-      const Tensor&,
-      const Tensor&,
-      const std::optional<Tensor>&,
-      IntArrayRef,
-      IntArrayRef,
-      IntArrayRef,
-      bool,
-      IntArrayRef,
-      int64_t);
-  static constexpr const char* name = "aten::convolution_overrideable";
-  static constexpr const char* overload_name = "";
+/// The CPU's convolution, under the name that PyTorch has for a backend's.
+struct Convolution : at::_ops::convolution_overrideable {
   static constexpr bool callsKernels = true;
 
-  static Tensor redispatch(
-      DispatchKeySet /*keys*/,
-      const Tensor& input,
-      const Tensor& weight,
-      const std::optional<Tensor>& bias,
-      IntArrayRef stride,
-      IntArrayRef padding,
-      IntArrayRef dilation,
-      bool transposed,
-      IntArrayRef output_padding,
-      int64_t groups) {
-    return callCpuKernel<at::_ops::convolution>(
-        input,
-        weight,
-        bias,
-        c10::fromIntArrayRefSlow(stride),
-        c10::fromIntArrayRefSlow(padding),
-        c10::fromIntArrayRefSlow(dilation),
-        transposed,
-        c10::fromIntArrayRefSlow(output_padding),
-        groups);
+  template <class... Args>
+  static Tensor redispatch(DispatchKeySet /*keys*/, Args&&... args) {
+    return callCpuKernel<at::_ops::convolution>(std::forward<Args>(args)...);
   }
 };
 // docs:end convolution
 
-struct ConvolutionBackward {
-  using schema = std::tuple<Tensor, Tensor, Tensor>(
-      const Tensor&,
-      const Tensor&,
-      const Tensor&,
-      IntArrayRef,
-      IntArrayRef,
-      IntArrayRef,
-      bool,
-      IntArrayRef,
-      int64_t,
-      std::array<bool, 3>);
-  static constexpr const char* name = "aten::convolution_backward_overrideable";
-  static constexpr const char* overload_name = "";
+struct ConvolutionBackward : at::_ops::convolution_backward_overrideable {
   static constexpr bool callsKernels = true;
 
   static std::tuple<Tensor, Tensor, Tensor> redispatch(
@@ -71,26 +30,26 @@ struct ConvolutionBackward {
       const Tensor& grad_output,
       const Tensor& input,
       const Tensor& weight,
-      IntArrayRef stride,
-      IntArrayRef padding,
-      IntArrayRef dilation,
+      SymIntArrayRef stride,
+      SymIntArrayRef padding,
+      SymIntArrayRef dilation,
       bool transposed,
-      IntArrayRef output_padding,
-      int64_t groups,
+      SymIntArrayRef output_padding,
+      const SymInt& groups,
       std::array<bool, 3> output_mask) {
     // The bias itself is no argument; it has one value per output channel.
-    const c10::SymInt channels =
-        transposed ? weight.size(1) * groups : weight.size(0);
+    const SymInt channels =
+        transposed ? weight.sym_size(1) * groups : weight.sym_size(0);
     return callCpuKernel<at::_ops::convolution_backward>(
         grad_output,
         input,
         weight,
-        c10::SymIntArrayRef(channels),
-        c10::fromIntArrayRefSlow(stride),
-        c10::fromIntArrayRefSlow(padding),
-        c10::fromIntArrayRefSlow(dilation),
+        SymIntArrayRef(channels),
+        stride,
+        padding,
+        dilation,
         transposed,
-        c10::fromIntArrayRefSlow(output_padding),
+        output_padding,
         groups,
         output_mask);
   }
@@ -102,12 +61,12 @@ Tensor convolution_overrideable(
     const Tensor& input,
     const Tensor& weight,
     const std::optional<Tensor>& bias,
-    IntArrayRef stride,
-    IntArrayRef padding,
-    IntArrayRef dilation,
+    SymIntArrayRef stride,
+    SymIntArrayRef padding,
+    SymIntArrayRef dilation,
     bool transposed,
-    IntArrayRef output_padding,
-    int64_t groups) {
+    SymIntArrayRef output_padding,
+    SymInt groups) {
   for (const auto& [what, parameter] :
        {std::pair("weight", weight),
         std::pair("bias", bias.value_or(Tensor()))}) {
@@ -130,19 +89,19 @@ Tensor convolution_overrideable(
       dilation,
       transposed,
       output_padding,
-      groups);
+      std::move(groups));
 }
 
 std::tuple<Tensor, Tensor, Tensor> convolution_backward_overrideable(
     const Tensor& grad_output,
     const Tensor& input,
     const Tensor& weight,
-    IntArrayRef stride,
-    IntArrayRef padding,
-    IntArrayRef dilation,
+    SymIntArrayRef stride,
+    SymIntArrayRef padding,
+    SymIntArrayRef dilation,
     bool transposed,
-    IntArrayRef output_padding,
-    int64_t groups,
+    SymIntArrayRef output_padding,
+    SymInt groups,
     std::array<bool, 3> output_mask) {
   return CachedKernel<ConvolutionBackward>::call(
       grad_output,
@@ -153,7 +112,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward_overrideable(
       dilation,
       transposed,
       output_padding,
-      groups,
+      std::move(groups),
       output_mask);
 }
 

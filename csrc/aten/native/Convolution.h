@@ -11,23 +11,23 @@ Tensor convolution_overrideable(
     const Tensor& input,
     const Tensor& weight,
     const std::optional<Tensor>& bias,
-    IntArrayRef stride,
-    IntArrayRef padding,
-    IntArrayRef dilation,
+    SymIntArrayRef stride,
+    SymIntArrayRef padding,
+    SymIntArrayRef dilation,
     bool transposed,
-    IntArrayRef output_padding,
-    int64_t groups);
+    SymIntArrayRef output_padding,
+    SymInt groups);
 
 std::tuple<Tensor, Tensor, Tensor> convolution_backward_overrideable(
     const Tensor& grad_output,
     const Tensor& input,
     const Tensor& weight,
-    IntArrayRef stride,
-    IntArrayRef padding,
-    IntArrayRef dilation,
+    SymIntArrayRef stride,
+    SymIntArrayRef padding,
+    SymIntArrayRef dilation,
     bool transposed,
-    IntArrayRef output_padding,
-    int64_t groups,
+    SymIntArrayRef output_padding,
+    SymInt groups,
     std::array<bool, 3> output_mask);
 
 } // namespace at::native::openreg
