@@ -61,6 +61,18 @@ class Writer {
     }
   }
 
+  /// A number, a text or a list, whichever `T` is.
+  template <class T>
+  void putField(const T& field) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      put(field);
+    } else if constexpr (std::is_same_v<T, std::string_view>) {
+      putText(field);
+    } else {
+      putAll(field);
+    }
+  }
+
   size_t size() const {
     return used_;
   }
@@ -110,7 +122,9 @@ class Reader {
   }
   /// A number of things of which each takes at least 8 bytes.
   size_t getCount() {
-    const auto count = get<uint64_t>();
+    return checkCount(get<uint64_t>());
+  }
+  size_t checkCount(uint64_t count) const {
     if (count > rest_.size() / 8) {
       failWire(
           count,
@@ -144,6 +158,17 @@ class Reader {
           count, " bytes are more than the ", rest_.size(), " that are left");
     }
     return take((count + 7) / 8 * 8).first(count);
+  }
+  /// What putField() wrote of the same type.
+  template <class T>
+  void getField(T& field) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      field = get<T>();
+    } else if constexpr (std::is_same_v<T, std::string_view>) {
+      field = getText();
+    } else {
+      field = getAll<typename T::value_type>();
+    }
   }
   void expectEnd() const {
     if (!rest_.empty()) {

@@ -48,6 +48,63 @@ void checkTensorIndex(int64_t index, size_t tensors, bool optional) {
       ")");
 }
 
+// --- what is written, in this order: both ends follow it -------------------------
+
+/// To be written, or to be read.
+template <class T, class Part>
+concept Like = std::is_same_v<std::remove_const_t<T>, Part>;
+
+template <class Visit>
+void forEachField(Like<WireTensor> auto& tensor, Visit visit) {
+  visit(tensor.storage);
+  visit(tensor.dtype);
+  visit(tensor.itemBytes);
+  visit(tensor.flags);
+  visit(tensor.offset);
+  visit(tensor.sizes);
+  visit(tensor.strides);
+}
+
+/// Of a value after its kind.
+template <class Visit>
+void forEachField(Like<WireValue> auto& value, Visit visit) {
+  switch (value.kind) {
+    case ValueKind::None:
+      break;
+    case ValueKind::Bool:
+    case ValueKind::Int:
+    case ValueKind::Device:
+    case ValueKind::Tensor:
+    case ValueKind::List:
+      visit(value.number);
+      break;
+    case ValueKind::Double:
+      visit(value.real);
+      break;
+    case ValueKind::Complex:
+      visit(value.real);
+      visit(value.imaginary);
+      break;
+    case ValueKind::String:
+    case ValueKind::Generator:
+      visit(value.text);
+      break;
+    case ValueKind::Ints:
+      visit(value.ints);
+      break;
+    case ValueKind::Doubles:
+      visit(value.doubles);
+      break;
+    case ValueKind::Bools:
+      visit(value.bools);
+      break;
+    case ValueKind::Tensors:
+    case ValueKind::OptionalTensors:
+      visit(value.tensors);
+      break;
+  }
+}
+
 void getValue(
     Reader& reader,
     size_t tensors,
@@ -55,52 +112,17 @@ void getValue(
     std::vector<WireValue>& values) {
   WireValue value;
   value.kind = reader.getOf(ValueKind::None, ValueKind::List);
+  forEachField(value, [&](auto& field) { reader.getField(field); });
+  if (value.kind == ValueKind::Tensor) {
+    checkTensorIndex(value.number, tensors, /*optional=*/false);
+  }
+  for (const int32_t index : value.tensors) {
+    checkTensorIndex(index, tensors, value.kind == ValueKind::OptionalTensors);
+  }
   size_t following = 0;
-  switch (value.kind) {
-    case ValueKind::None:
-      break;
-    case ValueKind::Bool:
-    case ValueKind::Int:
-    case ValueKind::Device:
-      value.number = reader.get<int64_t>();
-      break;
-    case ValueKind::Tensor:
-      value.number = reader.get<int64_t>();
-      checkTensorIndex(value.number, tensors, /*optional=*/false);
-      break;
-    case ValueKind::Double:
-      value.real = reader.get<double>();
-      break;
-    case ValueKind::Complex:
-      value.real = reader.get<double>();
-      value.imaginary = reader.get<double>();
-      break;
-    case ValueKind::String:
-    case ValueKind::Generator:
-      value.text = reader.getText();
-      break;
-    case ValueKind::Ints:
-      value.ints = reader.getAll<int64_t>();
-      break;
-    case ValueKind::Doubles:
-      value.doubles = reader.getAll<double>();
-      break;
-    case ValueKind::Bools:
-      value.bools = reader.getAll<uint8_t>();
-      break;
-    case ValueKind::Tensors:
-    case ValueKind::OptionalTensors:
-      value.tensors = reader.getAll<int32_t>();
-      for (const int32_t index : value.tensors) {
-        checkTensorIndex(
-            index, tensors, value.kind == ValueKind::OptionalTensors);
-      }
-      break;
-    case ValueKind::List:
-      require(depth < kDeepestList, "lists are nested too deeply");
-      following = reader.getCount();
-      value.number = static_cast<int64_t>(following);
-      break;
+  if (value.kind == ValueKind::List) {
+    require(depth < kDeepestList, "lists are nested too deeply");
+    following = reader.checkCount(static_cast<uint64_t>(value.number));
   }
   values.push_back(value);
   for (size_t i = 0; i < following; ++i) {
@@ -131,52 +153,12 @@ void putStorage(Writer& writer, const WireStorage& storage) {
 }
 
 void putTensor(Writer& writer, const WireTensor& tensor) {
-  writer.put(tensor.storage);
-  writer.put(tensor.dtype);
-  writer.put(tensor.itemBytes);
-  writer.put(tensor.flags);
-  writer.put(tensor.offset);
-  writer.putAll(tensor.sizes);
-  writer.putAll(tensor.strides);
+  forEachField(tensor, [&](auto& field) { writer.putField(field); });
 }
 
 void putValue(Writer& writer, const WireValue& value) {
   writer.put(value.kind);
-  switch (value.kind) {
-    case ValueKind::None:
-      break;
-    case ValueKind::Bool:
-    case ValueKind::Int:
-    case ValueKind::Device:
-    case ValueKind::Tensor:
-    case ValueKind::List:
-      writer.put(value.number);
-      break;
-    case ValueKind::Double:
-      writer.put(value.real);
-      break;
-    case ValueKind::Complex:
-      writer.put(value.real);
-      writer.put(value.imaginary);
-      break;
-    case ValueKind::String:
-    case ValueKind::Generator:
-      writer.putText(value.text);
-      break;
-    case ValueKind::Ints:
-      writer.putAll(value.ints);
-      break;
-    case ValueKind::Doubles:
-      writer.putAll(value.doubles);
-      break;
-    case ValueKind::Bools:
-      writer.putAll(value.bools);
-      break;
-    case ValueKind::Tensors:
-    case ValueKind::OptionalTensors:
-      writer.putAll(value.tensors);
-      break;
-  }
+  forEachField(value, [&](auto& field) { writer.putField(field); });
 }
 
 // --- reading --------------------------------------------------------------------
@@ -209,13 +191,7 @@ WireStorage getStorage(Reader& reader, uint64_t memoryBytes) {
 
 WireTensor getTensor(Reader& reader, std::span<const uint64_t> storageBytes) {
   WireTensor tensor;
-  tensor.storage = reader.get<uint32_t>();
-  tensor.dtype = reader.get<uint32_t>();
-  tensor.itemBytes = reader.get<uint32_t>();
-  tensor.flags = reader.get<uint32_t>();
-  tensor.offset = reader.get<int64_t>();
-  tensor.sizes = reader.getAll<int64_t>();
-  tensor.strides = reader.getAll<int64_t>();
+  forEachField(tensor, [&](auto& field) { reader.getField(field); });
   require(
       tensor.storage < storageBytes.size(),
       "storage ",
