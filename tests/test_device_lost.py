@@ -114,8 +114,12 @@ print(time.monotonic() - start)
 def test_a_process_that_is_stopped_is_lost_too(run_lossy):
     code = """
 os.kill(pid(), signal.SIGSTOP)
-use()
-error = loss(torch.openreg.synchronize)
+
+def use_and_wait():  # a thread there may end what it does before it stops
+    use()
+    torch.openreg.synchronize()
+
+error = loss(use_and_wait)
 assert "stopped by signal" in error, error
 torch.openreg.reset_device()
 x.fill_(-1)
