@@ -1,6 +1,7 @@
 // Copies between host and device memory, in every direction.
 #include "openreg/transfer.h"
 
+#include "large_copy.h"
 #include "os.h"
 #include "transfer.h"
 
@@ -33,6 +34,10 @@ struct Copy {
 
 // --- what a worker runs ---
 
+void copyThroughCaches(char* dst, const char* src, size_t bytes) {
+  std::memcpy(dst, src, bytes);
+}
+
 struct RunCopy {
   Copy copy;
 
@@ -53,8 +58,10 @@ struct RunCopy {
     if (dst < src + sspan && src < dst + dspan) {
       copyRows(0, copy.height); // they overlap, so the order matters
     } else if (copy.height == 1) {
-      inParts(copy.width, 1, [dst, src](size_t begin, size_t end) {
-        std::memcpy(dst + begin, src + begin, end - begin);
+      const auto copyPart =
+          copy.width < kPastCaches ? &copyThroughCaches : &copyPastCaches;
+      inParts(copy.width, 1, [=](size_t begin, size_t end) {
+        copyPart(dst + begin, src + begin, end - begin);
       });
     } else {
       inParts(copy.height, copy.width, copyRows);
