@@ -36,7 +36,9 @@ class Invocation {
     const auto list = [&](std::vector<MemoryAccess>& accesses) {
       listAccesses(outputs, accesses);
     };
-    return use(KernelNow{op.name, stream, isSmall(), microseconds(), list});
+    const bool small = isSmall();
+    return use(
+        KernelNow{op.name, stream, small, small ? 0 : microseconds(), list});
   }
 
   bool isSmall() const {

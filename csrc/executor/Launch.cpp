@@ -171,21 +171,20 @@ void runHere(const KernelNow& kernel, Body body) {
 }
 
 // A pool of OpenMP threads per thread that runs kernels would slow all of them down:
-// large ones run where the stream's other large kernels run.
+// those with several threads run where the stream's other large kernels run.
 void runAndWait(const KernelNow& kernel, Body body) {
-  if (kernel.isSmall) {
+  const int threads = kernel.isSmall ? 1 : threadsFor(kernel.microseconds);
+  if (threads == 1) {
     runHere(kernel, body);
     return;
   }
   Outcome outcome;
   WarningList warnings;
   const at::ThreadLocalState caller;
-  const int threads = threadsFor(kernel.microseconds);
   launchNow(kernel, orLaunchWait, [&] {
     const at::ThreadLocalStateGuard state(caller);
     const c10::WarningUtils::WarningHandlerGuard keep(&warnings);
-    std::optional<c10::openreg::SingleThread> single;
-    threads == 1 ? void(single.emplace()) : c10::openreg::useThreads(threads);
+    c10::openreg::useThreads(threads);
     outcome.run(body);
   });
   warnings.pass();

@@ -64,8 +64,8 @@ struct KernelNow {
 /// if it was not run.
 bool tryRun(const KernelNow& kernel, Body body);
 
-/// Runs `body` after the stream's earlier work: on the calling thread if it is small,
-/// else on the stream's, which has the threads for it.
+/// Runs `body` after the stream's earlier work: on the calling thread if one thread is
+/// enough for it, else on the stream's, which has the others.
 void runAndWait(const KernelNow& kernel, Body body);
 
 /// The same on the calling thread in any case: for kernels that may need its Python

@@ -6,6 +6,8 @@
 #include "executor/Launch.h"
 #include "runtime/OpenRegAddress.h"
 
+#include <limits>
+
 namespace c10::openreg::testing {
 
 using at::native::openreg::KernelNow;
@@ -18,8 +20,10 @@ inline KernelNow smallKernel(const OpenRegStream& stream) {
   return {"test", stream, /*isSmall=*/true, /*microseconds=*/1, listNothing};
 }
 
+/// One that gets all threads of its caller.
 inline KernelNow largeKernel(const OpenRegStream& stream) {
-  return {"test", stream, /*isSmall=*/false, /*microseconds=*/1e3, listNothing};
+  constexpr double kEndless = std::numeric_limits<double>::infinity();
+  return {"test", stream, /*isSmall=*/false, kEndless, listNothing};
 }
 
 /// Whether what a CPU kernel sees there is device memory.

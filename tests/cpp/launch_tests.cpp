@@ -7,8 +7,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
-#include <limits>
-
 namespace c10::openreg::testing {
 namespace {
 
@@ -19,6 +17,10 @@ using at::native::openreg::tryRun;
 
 class LaunchTest : public DeviceTest {
  protected:
+  LaunchTest() {
+    useThreads(2);
+  }
+
   const OpenRegStream stream = getStreamFromPool(0, 0);
 };
 
@@ -117,6 +119,13 @@ TEST_F(LaunchTest, LargeWorkThatIsWaitedForRunsOnTheThreadOfTheStream) {
   runAndWait(largeKernel(stream), [&] { ran = std::this_thread::get_id(); });
   EXPECT_NE(ran, std::this_thread::get_id());
   EXPECT_EQ(ran, queued);
+}
+
+TEST_F(LaunchTest, LargeWorkThatIsWaitedForRunsHereIfItGetsOneThread) {
+  useThreads(1);
+  std::thread::id ran;
+  runAndWait(largeKernel(stream), [&] { ran = std::this_thread::get_id(); });
+  EXPECT_EQ(ran, std::this_thread::get_id());
 }
 
 TEST_F(LaunchTest, LargeWorkThatIsWaitedForComesAfterTheWorkBefore) {
@@ -287,9 +296,7 @@ TEST_F(LaunchTest, SmallWorkHasOneThreadAndTheCallerItsOwnAfterwards) {
 TEST_F(LaunchTest, WorkThatNeedsAllThreadsHasThoseOfItsCaller) {
   withThreeThreads([&] {
     int threads = 0;
-    KernelNow kernel = largeKernel(stream);
-    kernel.microseconds = std::numeric_limits<double>::infinity();
-    runAndWait(kernel, [&] { threads = at::get_num_threads(); });
+    runAndWait(largeKernel(stream), [&] { threads = at::get_num_threads(); });
     EXPECT_EQ(threads, 3);
   });
 }
@@ -298,10 +305,10 @@ TEST_F(LaunchTest, WorkThatNeedsAllThreadsHasThoseOfItsCaller) {
 TEST_F(LaunchTest, LargeWorkHasAllThreadsOnceTheWorkBeforeItWasLargeToo) {
   withThreeThreads([&] {
     std::vector<int> threads;
+    KernelNow kernel = largeKernel(stream);
+    kernel.microseconds = 1e3;
     for (int i = 0; i < 3; ++i) {
-      runAndWait(largeKernel(stream), [&] {
-        threads.push_back(at::get_num_threads());
-      });
+      runAndWait(kernel, [&] { threads.push_back(at::get_num_threads()); });
     }
     EXPECT_EQ(threads, (std::vector<int>{1, 3, 3}));
   });
