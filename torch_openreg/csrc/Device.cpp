@@ -178,12 +178,6 @@ void addDevice(py::module_& module) {
       }),
       py::arg("device"));
   module.def(
-      "_maybeExchangeDevice",
-      torch::wrap_pybind_function([](int64_t device) {
-        return c10::openreg::MaybeExchangeDevice(toIndex(device));
-      }),
-      py::arg("device"));
-  module.def(
       "_canDeviceAccessPeer",
       torch::wrap_pybind_function([](int64_t device, int64_t peer) {
         return c10::openreg::can_device_access_peer(
