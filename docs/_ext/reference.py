@@ -112,7 +112,7 @@ def c_markdown(function):
             name, text = text.split(maxsplit=1)
             rows["param"].append(f"| `{name}` | {escape(text)} |")
         else:
-            code = re.match(r"(or\w+|the device's error)\s+", text)
+            code = re.match(r"(or\w+|the (?:device|capture)'s error)\s+", text)
             told = escape(text[code.end() :]) if code else escape(text)
             name = f"`{code[1]}`" if code and code[1][:2] == "or" else code and code[1]
             rows["return"].append(f"| {name or 'the value'} | {told} |")

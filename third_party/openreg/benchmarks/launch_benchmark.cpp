@@ -133,6 +133,49 @@ void benchmarkLaunches(orStream_t stream) {
   row("round trip", device.roundTrip, queue.roundTrip);
 }
 
+// The reference: a list of functions that a loop calls.
+void benchmarkGraphs(orStream_t stream) {
+  constexpr int kRounds = 15, kLaunches = 500, kNodes = 100;
+  std::printf("%-32s %9s %9s\n", "graph, a node (ns)", "openreg", "list");
+  for (const unsigned flags : {orLaunchSmall, orLaunchDefault}) {
+    const orLaunchConfig config{"node", flags};
+    std::vector<std::function<void()>> list;
+    check(orStreamBeginCapture(stream, orStreamCaptureModeGlobal));
+    for (int i = 0; i < kNodes; ++i) {
+      const auto node = [i] { kernel(i, nullptr, 2.0); };
+      check(orLaunchKernelEx(&config, stream, node));
+      list.emplace_back(node);
+    }
+    orGraph_t graph = nullptr;
+    orGraphExec_t exec = nullptr;
+    check(orStreamEndCapture(stream, &graph));
+    check(orGraphInstantiate(&exec, graph, 0));
+    double device = 1e18, plain = 1e18;
+    for (int round = 0; round < kRounds; ++round) {
+      auto start = Clock::now();
+      for (int i = 0; i < kLaunches; ++i) {
+        check(orGraphLaunch(exec, stream));
+      }
+      check(orStreamSynchronize(stream));
+      device = std::min(device, nanosecondsSince(start) / kLaunches / kNodes);
+      start = Clock::now();
+      for (int i = 0; i < kLaunches; ++i) {
+        for (const auto& node : list) {
+          node();
+        }
+      }
+      plain = std::min(plain, nanosecondsSince(start) / kLaunches / kNodes);
+    }
+    std::printf(
+        "  %-30s %9.1f %9.1f\n",
+        flags == orLaunchSmall ? "small: on the calling thread" : "queued",
+        device,
+        plain);
+    check(orGraphExecDestroy(exec));
+    check(orGraphDestroy(graph));
+  }
+}
+
 void benchmarkAllocation() {
   constexpr int kRounds = 10, kPairs = 500;
   constexpr size_t kBytes = 1 << 16;
@@ -228,6 +271,7 @@ int main() {
   orStream_t stream = nullptr;
   check(orStreamCreate(&stream));
   benchmarkLaunches(stream);
+  benchmarkGraphs(stream);
   benchmarkAllocation();
   benchmarkCopies();
   const bool complete = benchmarkProducers(stream);

@@ -26,6 +26,10 @@ uint64_t Adversary::nextOrder() {
   return submitted_++;
 }
 
+uint64_t Adversary::rank(uint64_t order) const {
+  return seed_ == 0 ? order : mix(seed_ ^ mix(order));
+}
+
 void Adversary::force(const Targets& targets) {
   std::lock_guard lock(mutex_);
   for (const auto& [stream, finished] : targets) {
@@ -45,8 +49,7 @@ void Adversary::awaitTurn(Stream& stream, uint64_t ticket, const Slot& slot) {
     changed_.notify_all();
     return;
   }
-  lane.rank =
-      seed_ == 0 ? slot.trace.order : mix(seed_ ^ mix(slot.trace.order));
+  lane.rank = rank(slot.trace.order);
   lane.state = State::Ready;
   changed_.notify_all();
   changed_.wait_for(lock, kTurn, [&] { return isNext(stream); });

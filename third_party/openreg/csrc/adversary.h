@@ -31,6 +31,9 @@ class Adversary {
   /// Number for the next task, in the order of submission.
   uint64_t nextOrder();
 
+  /// Of two pieces of work that could go on, the one with the greater rank does.
+  uint64_t rank(uint64_t order) const;
+
   /// Lets streams run until so many of their tasks are done. Of streams forced
   /// together none is ahead.
   using Targets = std::vector<std::pair<Stream*, uint64_t>>;

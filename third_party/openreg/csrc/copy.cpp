@@ -195,8 +195,10 @@ orError_t submitAsync(
   }
   const bool atOnce = runtime().config.schedule == Schedule::Auto &&
       !runningStream() && stream.idle();
-  if (toPageable || !mayStage || bytes > kStagedBytes || atOnce) {
-    // On an idle stream the caller, who waits, may as well do it.
+  if (toPageable || !mayStage || bytes > kStagedBytes || atOnce ||
+      stream.capturing()) {
+    // On an idle stream the caller, who waits, may as well do it; a capturing one
+    // says that it cannot be waited for.
     return submitAndWait(stream, workFor(copy, kind, true), RunCopy{copy});
   }
   RunStagedCopy staged{copy.dst, bytes, std::make_unique<char[]>(bytes)};
@@ -222,7 +224,7 @@ orError_t orMemcpy(
     const void* src,
     size_t count,
     orMemcpyKind kind) {
-  return blockingApi("orMemcpy", [&](Runtime& runtime) {
+  return unsafeBlockingApi("orMemcpy", [&](Runtime& runtime) {
     const Copy copy{dst, src, count};
     if (const orError_t status = checkCopy(copy, &kind); status != orSuccess) {
       return status;

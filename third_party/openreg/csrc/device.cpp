@@ -92,6 +92,7 @@ orError_t Device::waitForAll() {
 
 orError_t Device::reset() {
   std::lock_guard lock(resetMutex_);
+  runtime_.captures.invalidate(*this);
   const bool dropped = dropsWork_.exchange(true);
   if (const orResetCallback callback = resetCallback.load()) {
     callback(index_);
@@ -142,10 +143,11 @@ using namespace openreg;
 orError_t orDeviceSynchronize(void) {
   return blockingApi("orDeviceSynchronize", [](Runtime& runtime) {
     Device& device = runtime.currentDevice();
-    if (const orError_t status = device.waitForAll(); status != orSuccess) {
-      return status;
+    orError_t status = runtime.captures.checkDevice(device);
+    if (status == orSuccess) {
+      status = device.waitForAll();
     }
-    return device.checkAfterWait();
+    return status == orSuccess ? device.checkAfterWait() : status;
   });
 }
 

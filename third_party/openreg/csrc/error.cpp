@@ -34,7 +34,13 @@ constexpr Text kTexts[] = {
         orErrorMapBufferObjectFailed,
         "mapping of buffer object failed"),
     OPENREG_TEXT(orErrorPeerAccessUnsupported, "peer access is not supported"),
+    OPENREG_TEXT(
+        orErrorOperatingSystem,
+        "OS call failed or operation not supported on this OS"),
     OPENREG_TEXT(orErrorInvalidHandle, "invalid resource handle"),
+    OPENREG_TEXT(
+        orErrorIllegalState,
+        "the operation cannot be performed in the present state"),
     OPENREG_TEXT(orErrorNotReady, "device not ready"),
     OPENREG_TEXT(
         orErrorIllegalAddress,
@@ -54,7 +60,41 @@ constexpr Text kTexts[] = {
         "the memory has not been registered"),
     OPENREG_TEXT(orErrorLaunchFailure, "unspecified launch failure"),
     OPENREG_TEXT(orErrorNotPermitted, "operation not permitted"),
+    OPENREG_TEXT(
+        orErrorStreamCaptureUnsupported,
+        "operation not permitted when stream is capturing"),
+    OPENREG_TEXT(
+        orErrorStreamCaptureInvalidated,
+        "operation failed due to a previous error during capture"),
+    OPENREG_TEXT(
+        orErrorStreamCaptureMerge,
+        "operation would result in a merge of separate capture sequences"),
+    OPENREG_TEXT(
+        orErrorStreamCaptureUnmatched,
+        "capture was not ended in the same stream as it began"),
+    OPENREG_TEXT(
+        orErrorStreamCaptureUnjoined,
+        "capturing stream has unjoined work"),
+    OPENREG_TEXT(
+        orErrorStreamCaptureIsolation,
+        "dependency created on uncaptured work in another stream"),
+    OPENREG_TEXT(
+        orErrorStreamCaptureImplicit,
+        "operation would make the legacy stream depend on a capturing blocking "
+        "stream"),
+    OPENREG_TEXT(
+        orErrorCapturedEvent,
+        "operation not permitted on an event last recorded in a capturing "
+        "stream"),
+    OPENREG_TEXT(
+        orErrorStreamCaptureWrongThread,
+        "attempt to terminate a thread-local capture sequence from another "
+        "thread"),
     OPENREG_TEXT(orErrorTimeout, "wait operation timed out"),
+    OPENREG_TEXT(
+        orErrorGraphExecUpdateFailure,
+        "the graph update was not performed because it included changes which "
+        "violated constraints specific to instantiated graph update"),
 };
 #undef OPENREG_TEXT
 

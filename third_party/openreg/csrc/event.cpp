@@ -99,6 +99,15 @@ Event::Record Event::latest() const {
 }
 
 orError_t Event::record(Stream& stream) {
+  if (stream.capturing()) {
+    std::shared_ptr<const CapturedPoint> point;
+    const orError_t status = runtime().captures.point(stream, &point);
+    if (status == orSuccess) {
+      std::lock_guard lock(mutex_);
+      latest_.captured = std::move(point);
+    }
+    return status;
+  }
   if (interprocess_.load(std::memory_order_relaxed)) {
     return recordShared(stream);
   }
@@ -149,6 +158,30 @@ orError_t Event::recordShared(Stream& stream) {
   return status;
 }
 
+Event::Record Event::prepare(Stream& stream) {
+  Record record{.stream = &stream, .shared = shared()};
+  if (record.shared) {
+    record.number = record.shared.begin();
+  } else if (timed()) {
+    record.time = std::make_shared<std::atomic<uint64_t>>(0);
+  }
+  return record;
+}
+
+void Event::stamp(const Record& record) {
+  if (record.time) {
+    record.time->store(os::now());
+  }
+  if (record.shared) {
+    record.shared.finish(record.number);
+  }
+}
+
+void Event::publish(const Record& record) {
+  std::lock_guard lock(mutex_);
+  latest_ = record;
+}
+
 orError_t failOnTooManyEvents() {
   return fail(
       orErrorMemoryAllocation,
@@ -179,6 +212,9 @@ orError_t timeOf(const Event& event, const char* which, uint64_t* time) {
         which);
   }
   const Event::Record record = event.latest();
+  if (record.captured) {
+    return runtime().captures.checkEvent(record.captured.get(), which);
+  }
   if (!record.stream) {
     return fail(orErrorInvalidHandle, "the %s event was not recorded", which);
   }
@@ -246,8 +282,14 @@ orError_t orEventDestroy(orEvent_t event) {
   });
 }
 
-orError_t orEventRecord(orEvent_t event, orStream_t stream) {
-  return eventApi("orEventRecord", event, [&](Event& found) {
+namespace {
+
+orError_t recordEvent(
+    const char* name,
+    orEvent_t event,
+    orStream_t stream,
+    unsigned int flags) {
+  return eventApi(name, event, [&](Event& found) {
     Stream* where = runtime().streams.find(stream);
     if (!where) {
       return failOnStream(stream);
@@ -260,13 +302,39 @@ orError_t orEventRecord(orEvent_t event, orStream_t stream) {
           where->id(),
           where->device().index());
     }
-    return found.record(*where);
+    if (flags > orEventRecordExternal) {
+      return fail(
+          orErrorInvalidValue,
+          "flags must be orEventRecordDefault (0) or orEventRecordExternal "
+          "(1), "
+          "but is %u",
+          flags);
+    }
+    return flags == orEventRecordExternal
+        ? captureEventNode(*where, orGraphNodeTypeEventRecord, event)
+        : found.record(*where);
   });
+}
+
+} // namespace
+
+orError_t orEventRecord(orEvent_t event, orStream_t stream) {
+  return recordEvent("orEventRecord", event, stream, orEventRecordDefault);
+}
+
+orError_t orEventRecordWithFlags(
+    orEvent_t event,
+    orStream_t stream,
+    unsigned int flags) {
+  return recordEvent("orEventRecordWithFlags", event, stream, flags);
 }
 
 orError_t orEventQuery(orEvent_t event) {
   return eventApi("orEventQuery", event, [](Event& found) {
-    return found.latest().query();
+    const Event::Record record = found.latest();
+    const orError_t status = runtime().captures.checkEvent(
+        record.captured.get(), "a question about an event");
+    return status == orSuccess ? record.query() : status;
   });
 }
 
@@ -274,6 +342,10 @@ orError_t orEventSynchronize(orEvent_t event) {
   return eventApi("orEventSynchronize", event, [](Event& found) {
     orError_t status = checkMayBlock();
     const Event::Record record = found.latest();
+    if (status == orSuccess) {
+      status = runtime().captures.checkEvent(
+          record.captured.get(), "a wait for an event");
+    }
     if (status != orSuccess || (!record.stream && !record.foreign())) {
       return status;
     }

@@ -13,6 +13,7 @@ namespace openreg {
 
 class Device;
 class Stream;
+struct CapturedPoint;
 
 /// An event names the task count that a stream must have reached, so recording
 /// queues nothing unless the time is wanted. Streams are never freed and their
@@ -27,6 +28,12 @@ class Event {
     std::shared_ptr<std::atomic<uint64_t>> time; // nullptr: without timing
     ipc::EventState shared; // of an event for several processes
     uint64_t number = 0; // which of its records this is; 0: none
+    // Of a record in a capturing stream, which names no work; else nullptr.
+    std::shared_ptr<const CapturedPoint> captured;
+
+    bool made() const {
+      return stream || number != 0 || captured;
+    }
 
     /// Whether the work was recorded by another process.
     bool foreign() const {
@@ -62,6 +69,14 @@ class Event {
   ipc::EventState shared() const;
   Record latest() const;
   orError_t record(Stream& stream);
+
+  // --- records that a launch of a graph makes ---
+
+  /// A record to come; stamp() is to follow when its time has come.
+  Record prepare(Stream& stream);
+  static void stamp(const Record& record);
+  /// Makes it the latest.
+  void publish(const Record& record);
 
  private:
   orError_t recordShared(Stream& stream);

@@ -79,7 +79,7 @@ orError_t orMallocHost(void** pointer, size_t size) {
   if (pointer) {
     *pointer = nullptr;
   }
-  return api("orMallocHost", [&](Runtime& runtime) {
+  return unsafeApi("orMallocHost", [&](Runtime& runtime) {
     if (!pointer) {
       return fail(orErrorInvalidValue, "pointer must not be NULL");
     }
@@ -103,7 +103,7 @@ orError_t orMallocHost(void** pointer, size_t size) {
 }
 
 orError_t orFreeHost(void* pointer) {
-  return blockingApi("orFreeHost", [&](Runtime& runtime) {
+  return unsafeBlockingApi("orFreeHost", [&](Runtime& runtime) {
     if (!pointer) {
       return orSuccess;
     }
@@ -131,7 +131,7 @@ orError_t orFreeHost(void* pointer) {
 }
 
 orError_t orHostRegister(void* pointer, size_t size, unsigned int flags) {
-  return api("orHostRegister", [&](Runtime& runtime) {
+  return unsafeApi("orHostRegister", [&](Runtime& runtime) {
     if (!pointer) {
       return fail(orErrorInvalidValue, "pointer must not be NULL");
     }
@@ -160,7 +160,7 @@ orError_t orHostRegister(void* pointer, size_t size, unsigned int flags) {
 }
 
 orError_t orHostUnregister(void* pointer) {
-  return blockingApi("orHostUnregister", [&](Runtime& runtime) {
+  return unsafeBlockingApi("orHostUnregister", [&](Runtime& runtime) {
     if (!pointer) {
       return fail(orErrorInvalidValue, "pointer must not be NULL");
     }

@@ -148,8 +148,8 @@ void* orKernelPointer(const void* pointer) {
       return fail(
           orErrorInvalidDevicePointer, "%p is not in device memory", pointer);
     }
-    const Stream* inside = runningStream();
-    const Device& device = inside ? inside->device() : runtime.currentDevice();
+    const Device* inside = runningDevice();
+    const Device& device = inside ? *inside : runtime.currentDevice();
     if (!device.canReach(owner)) {
       return fail(
           orErrorPeerAccessNotEnabled,

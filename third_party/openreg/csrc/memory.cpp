@@ -221,7 +221,7 @@ orError_t orMalloc(void** pointer, size_t size) {
   if (pointer) {
     *pointer = nullptr;
   }
-  return api("orMalloc", [&](Runtime& runtime) {
+  return unsafeApi("orMalloc", [&](Runtime& runtime) {
     if (!pointer) {
       return fail(orErrorInvalidValue, "pointer must not be NULL");
     }
@@ -250,7 +250,7 @@ orError_t orMalloc(void** pointer, size_t size) {
 }
 
 orError_t orFree(void* pointer) {
-  return blockingApi("orFree", [&](Runtime& runtime) {
+  return unsafeBlockingApi("orFree", [&](Runtime& runtime) {
     if (!pointer) {
       return orSuccess;
     }

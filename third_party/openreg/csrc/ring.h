@@ -22,7 +22,15 @@
 
 namespace openreg {
 
-enum class TaskKind : uint8_t { Kernel, Copy, Set, HostFunc, Wait, Timestamp };
+enum class TaskKind : uint8_t {
+  Kernel,
+  Copy,
+  Set,
+  HostFunc,
+  Wait,
+  Timestamp,
+  Graph
+};
 
 /// What records and messages say of a task.
 struct TaskInfo {

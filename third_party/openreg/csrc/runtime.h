@@ -3,9 +3,12 @@
 #pragma once
 
 #include "activity.h"
+#include "capture.h"
 #include "config.h"
 #include "error.h"
 #include "event.h"
+#include "graph.h"
+#include "graph_exec.h"
 #include "handle.h"
 #include "host_memory.h"
 #include "ipc.h"
@@ -38,6 +41,9 @@ struct Runtime {
   ipc::Table shared;
   HandleTable<Stream, orStream_t, 1, 1 << 16> streams;
   HandleTable<Event, orEvent_t, 2, 1 << 20> events;
+  HandleTable<Graph, orGraph_t, 3, 1 << 16> graphs;
+  HandleTable<GraphExec, orGraphExec_t, 4, 1 << 16> graphExecs;
+  Captures captures;
   const std::unique_ptr<Adversary> adversary; // nullptr: another schedule
 
   /// The calling thread's current device.
@@ -94,6 +100,24 @@ template <class Body>
 inline orError_t blockingApi(const char* name, Body body) noexcept {
   return api(name, [&](Runtime& state) {
     const orError_t status = checkMayBlock();
+    return status == orSuccess ? body(state) : status;
+  });
+}
+
+/// An API function that is unsafe while a stream is capturing.
+template <class Body>
+inline orError_t unsafeApi(const char* name, Body body) noexcept {
+  return api(name, [&](Runtime& state) {
+    const orError_t status = state.captures.checkSafe(name);
+    return status == orSuccess ? body(state) : status;
+  });
+}
+
+/// One that waits for device work, too.
+template <class Body>
+inline orError_t unsafeBlockingApi(const char* name, Body body) noexcept {
+  return blockingApi(name, [&](Runtime& state) {
+    const orError_t status = state.captures.checkSafe(name);
     return status == orSuccess ? body(state) : status;
   });
 }

@@ -33,7 +33,7 @@ Work setWork(size_t count, bool small) {
 } // namespace
 
 orError_t orMemset(void* pointer, int value, size_t count) {
-  return blockingApi("orMemset", [&](Runtime& runtime) {
+  return unsafeBlockingApi("orMemset", [&](Runtime& runtime) {
     if (count == 0) {
       return orSuccess;
     }

@@ -16,7 +16,7 @@ std::atomic<unsigned long long> lastStreamId{0};
 } // namespace
 
 void Stream::open(Device& device, unsigned flags, int priority) {
-  flags_.store(flags, std::memory_order_relaxed);
+  state_.store(flags, std::memory_order_relaxed);
   priority_.store(priority, std::memory_order_relaxed);
   id_.store(++lastStreamId, std::memory_order_relaxed);
   orderedAfterDefault.store(0, std::memory_order_relaxed);
@@ -241,8 +241,14 @@ orError_t orStreamDestroy(orStream_t stream) {
           found.id(),
           found.device().index());
     }
+    // What the capture recorded is destroyed at the end, without locks.
+    std::shared_ptr<Capture> capture;
     return runtime().streams.destroy(
-               stream, [](Stream& closed) { closed.close(); })
+               stream,
+               [&](Stream& closed) {
+                 capture = runtime().captures.leave(closed);
+                 closed.close();
+               })
         ? orSuccess
         : failOnStream(stream);
   });
@@ -250,12 +256,15 @@ orError_t orStreamDestroy(orStream_t stream) {
 
 orError_t orStreamQuery(orStream_t stream) {
   return streamApi("orStreamQuery", stream, [](Stream& found) {
-    if (const orError_t status = found.device().check(); status != orSuccess) {
-      return status;
-    }
+    orError_t status = found.device().check();
     uint64_t finished = 0;
-    if (const orError_t status = pointAfterAll(found, &finished);
-        status != orSuccess) {
+    if (status == orSuccess) {
+      status = runtime().captures.checkStream(found);
+    }
+    if (status == orSuccess) {
+      status = pointAfterAll(found, &finished);
+    }
+    if (status != orSuccess) {
       return status;
     }
     return found.reached(finished)
@@ -267,6 +276,9 @@ orError_t orStreamQuery(orStream_t stream) {
 orError_t orStreamSynchronize(orStream_t stream) {
   return streamApi("orStreamSynchronize", stream, [](Stream& found) {
     orError_t status = checkMayBlock();
+    if (status == orSuccess) {
+      status = runtime().captures.checkStream(found);
+    }
     uint64_t finished = 0;
     if (status == orSuccess) {
       status = pointAfterAll(found, &finished);
@@ -287,13 +299,26 @@ orError_t orStreamWaitEvent(
     if (!awaited) {
       return failOnEvent(event);
     }
-    if (flags != 0) {
-      return fail(orErrorInvalidValue, "flags must be 0, but is %u", flags);
+    if (flags > orEventWaitExternal) {
+      return fail(
+          orErrorInvalidValue,
+          "flags must be orEventWaitDefault (0) or orEventWaitExternal (1), "
+          "but "
+          "is %u",
+          flags);
     }
     if (const orError_t status = found.device().check(); status != orSuccess) {
       return status;
     }
-    return submitWait(found, awaited->latest());
+    if (flags == orEventWaitExternal) {
+      return captureEventNode(found, orGraphNodeTypeWaitEvent, event);
+    }
+    const Event::Record record = awaited->latest();
+    if (!found.capturing() && !record.captured) {
+      return submitWait(found, record);
+    }
+    return record.made() ? runtime().captures.join(found, record.captured.get())
+                         : orSuccess;
   });
 }
 

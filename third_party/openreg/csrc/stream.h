@@ -55,10 +55,24 @@ class Stream {
     return device_.load(std::memory_order_acquire);
   }
   bool blocking() const {
-    return flags_.load(std::memory_order_relaxed) == orStreamDefault;
+    return flags() == orStreamDefault;
   }
   unsigned flags() const {
-    return flags_.load(std::memory_order_relaxed);
+    return state() & ~kCapturing;
+  }
+  /// The flags, and whether the stream is capturing: what submit() needs to know,
+  /// in one word.
+  static constexpr unsigned kCapturing = 1u << 31;
+  unsigned state() const {
+    return state_.load(std::memory_order_relaxed);
+  }
+  bool capturing() const {
+    return (state() & kCapturing) != 0;
+  }
+  /// By Captures only, which knows what is captured.
+  void setCapturing(bool capturing) {
+    state_.store(
+        flags() | (capturing ? kCapturing : 0), std::memory_order_relaxed);
   }
   int priority() const {
     return priority_.load(std::memory_order_relaxed);
@@ -83,6 +97,10 @@ class Stream {
   }
   bool idle() {
     return reached(submitted());
+  }
+  /// Names what runs now, for messages.
+  void noteRunning(const char* name) {
+    runningName_.store(name, std::memory_order_relaxed);
   }
   /// Whether a task runs right now, other than a wait for another stream or
   /// process.
@@ -111,6 +129,8 @@ class Stream {
   /// Waits until it is, and runs the work on the calling thread.
   orError_t runHere(const Work& work, uint64_t* finished);
   orError_t enqueue(const Work& work, uint64_t* finished);
+  /// Starts the worker, unless it runs already.
+  orError_t start();
 
   /// The last tasks of the default stream that this one waits for already, and
   /// of this one that the default stream does.
@@ -120,13 +140,12 @@ class Stream {
  private:
   friend class Worker;
 
-  orError_t start();
   orError_t waitForRoom();
 
   Ring ring_;
   // Read with every launch, so kept apart from what changes with every task.
   std::atomic<Device*> device_{nullptr};
-  std::atomic<unsigned> flags_{0};
+  std::atomic<unsigned> state_{0};
   std::atomic<int> priority_{0};
   std::atomic<unsigned long long> id_{0};
   std::atomic<bool> started_{false}; // whether there is a worker
@@ -139,6 +158,9 @@ class Stream {
 
 /// The stream whose task the calling thread is running, or nullptr.
 Stream* runningStream();
+
+/// The device on whose behalf the calling thread runs a task, or nullptr.
+Device* runningDevice();
 
 /// Whether the calling thread may wait for device work: not inside a task.
 orError_t checkMayBlock();

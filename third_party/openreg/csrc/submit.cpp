@@ -41,6 +41,10 @@ orError_t orderDefaultAfterOthers(Stream& defaultStream, const Device& device) {
         other.deviceOrNull() != &device || !other.blocking()) {
       return;
     }
+    if (other.capturing()) {
+      status = runtime().captures.failOnImplicit(other);
+      return;
+    }
     const uint64_t before = other.submitted();
     if (before > other.orderedBeforeDefault.load(std::memory_order_acquire)) {
       status = submitWait(defaultStream, other, before);
@@ -67,8 +71,10 @@ inline orError_t orderWithDefaultStream(Stream& stream) {
 // it: better the stream's own, however small the work is.
 bool mayRunInline(const Work& work) {
   const Config& config = runtime().config;
+  const bool hasKernels =
+      work.info.kind == TaskKind::Kernel || work.info.kind == TaskKind::Graph;
   return work.where != Where::Queue && config.schedule == Schedule::Auto &&
-      !(config.kernelsElsewhere && work.info.kind == TaskKind::Kernel);
+      !(config.kernelsElsewhere && hasKernels);
 }
 
 orError_t checkNotExiting(const Work& work) {
@@ -105,7 +111,10 @@ orError_t submit(Stream& stream, const Work& work, uint64_t* finished) {
   if (const orError_t status = device.check(); status != orSuccess) {
     return status;
   }
-  if (stream.blocking()) {
+  if (const unsigned state = stream.state(); state != orStreamNonBlocking) {
+    if ((state & Stream::kCapturing) != 0) [[unlikely]] {
+      return runtime().captures.add(stream, work, finished != nullptr);
+    }
     const orError_t status = orderWithDefaultStream(stream);
     if (status != orSuccess) {
       return status;

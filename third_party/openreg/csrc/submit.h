@@ -14,7 +14,8 @@
 namespace openreg {
 
 /// Checks the device, keeps the order between the default stream and the others,
-/// and runs or queues the work as the schedule says. `finished`, if wanted, is
+/// and runs or queues the work as the schedule says, or records it if the stream is
+/// capturing. `finished`, if wanted, is
 /// what the stream will have reached when the work has run.
 orError_t submit(
     Stream& stream,
@@ -30,6 +31,12 @@ orError_t submitWait(Stream& stream, const Event::Record& record);
 /// Where later work of the stream will come after: its latest task, and in the
 /// default stream also those of the streams that share order with it.
 orError_t pointAfterAll(Stream& stream, uint64_t* finished);
+
+/// Records a node for an event of outside, or fails if the stream is not capturing.
+orError_t captureEventNode(
+    Stream& stream,
+    orGraphNodeType type,
+    orEvent_t event);
 
 /// The errors for handles that name nothing.
 orError_t failOnStream(orStream_t handle);

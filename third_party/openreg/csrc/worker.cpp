@@ -1,135 +1,17 @@
 // Running tasks: on the worker thread of their stream, or inline on the thread
-// that launched them. What goes wrong in a task becomes the device's error.
+// that launched them.
 #include "adversary.h"
 #include "device.h"
 #include "os.h"
+#include "running_task.h"
 #include "runtime.h"
 #include "stream.h"
 
-#include <cstdio>
 #include <cstring>
-#include <exception>
-#include <memory>
 #include <utility>
 
 namespace openreg {
 namespace {
-
-struct Failure {
-  orError_t error;
-  std::string message;
-};
-
-/// The task that a thread is running.
-struct RunningTask {
-  Stream& stream;
-  const TaskInfo* info = nullptr; // nullptr: between two tasks
-  const TaskTrace* trace = nullptr; // nullptr: it is not recorded
-  uint64_t start = 0;
-  std::unique_ptr<Failure> failure; // nullptr: it has not failed
-};
-
-thread_local RunningTask* runningTask = nullptr;
-
-orActivityKind activityKind(TaskKind kind) {
-  switch (kind) {
-    case TaskKind::Kernel:
-      return orActivityKernel;
-    case TaskKind::Copy:
-      return orActivityMemcpy;
-    case TaskKind::Set:
-      return orActivityMemset;
-    case TaskKind::HostFunc:
-      return orActivityHostFunc;
-    case TaskKind::Wait:
-      return orActivitySync;
-    case TaskKind::Timestamp:
-      break;
-  }
-  return {}; // not recorded
-}
-
-// Copies and sets are the library's own code and survive any bad address.
-// Callables may fault for reasons of their own, which are none of ours unless
-// they touch device memory.
-bool survivesFault(const RunningTask& task, uintptr_t address) {
-  if (!task.info) {
-    return false;
-  }
-  const TaskKind kind = task.info->kind;
-  return kind == TaskKind::Copy || kind == TaskKind::Set ||
-      runtime().addresses.overlaps(reinterpret_cast<void*>(address), 1);
-}
-
-// Whether a broken device still does it: events must come to pass.
-bool outlivesFailure(TaskKind kind) {
-  return kind == TaskKind::Wait || kind == TaskKind::Timestamp;
-}
-
-void beginTrace(RunningTask& task, const TaskTrace& trace) {
-  if (trace.correlation != 0 &&
-      activity::enabled(activityKind(task.info->kind))) {
-    task.trace = &trace;
-    task.start = os::now();
-  }
-}
-
-void fail(RunningTask& task, orError_t error, std::string message) {
-  task.failure.reset(new Failure{error, std::move(message)});
-}
-
-void call(const orCallableType& type, void* callable, RunningTask& task) {
-  try {
-    type.run(callable);
-  } catch (const std::exception& error) {
-    fail(task, orErrorLaunchFailure, error.what());
-  } catch (...) {
-    fail(
-        task,
-        orErrorLaunchFailure,
-        "it threw something that is no std::exception");
-  }
-}
-
-void noteFault(RunningTask& task, uintptr_t address) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "it touched address %#zx", size_t{address});
-  fail(task, orErrorIllegalAddress, text);
-}
-
-void breakDevice(const RunningTask& task) {
-  Device& device = task.stream.device();
-  device.breakWith(
-      task.failure->error,
-      std::string("'") + task.info->name + "' failed in stream " +
-          std::to_string(task.stream.id()) + " of device " +
-          std::to_string(device.index()) + ": " + task.failure->message);
-}
-
-void endTrace(const RunningTask& task) {
-  activity::record({
-      .kind = activityKind(task.info->kind),
-      .name = task.info->name,
-      .device = task.stream.device().index(),
-      .stream = task.stream.id(),
-      .start = task.start,
-      .end = os::now(),
-      .correlation = task.trace->correlation,
-      .externalCorrelation = task.trace->externalCorrelation,
-      .bytes = task.trace->bytes,
-      .copyKind = task.info->copyKind,
-  });
-}
-
-void settle(RunningTask& task) {
-  if (task.failure) [[unlikely]] {
-    breakDevice(task);
-    task.failure.reset();
-  }
-  if (task.trace) [[unlikely]] {
-    endTrace(task);
-  }
-}
 
 TaskTrace traceOf(const Work& work, Adversary* adversary) {
   const auto [id, external] = activity::currentCorrelation();
@@ -142,24 +24,6 @@ TaskTrace traceOf(const Work& work, Adversary* adversary) {
 }
 
 } // namespace
-
-Stream* runningStream() {
-  return runningTask ? &runningTask->stream : nullptr;
-}
-
-bool failRunningTask(orError_t error, std::string message) {
-  if (!runningTask || !runningTask->info) {
-    return false;
-  }
-  if (!runningTask->failure) {
-    fail(*runningTask, error, std::move(message));
-  }
-  return true;
-}
-
-void failRunningTaskAt(uintptr_t address) {
-  noteFault(*runningTask, address);
-}
 
 // --- inline -------------------------------------------------------------------
 
@@ -337,6 +201,7 @@ class Worker {
     settle(task_);
     task_.info = nullptr;
     task_.trace = nullptr;
+    task_.node = nullptr;
     if (slot_->type->destroy) {
       slot_->type->destroy(slot_->callable);
     }

@@ -15,17 +15,26 @@
  *                                work or waits for it,
  *   orErrorNoDevice              no device is visible,
  *   orErrorMemoryAllocation      the host is out of memory,
- *   and, where the list says "the device's error", the code of the kernel that
- *   broke the device (orDeviceReset() mends it).
+ *   where the list says "the device's error", the code of the kernel that broke the
+ *   device (orDeviceReset() mends it),
+ *   and, where it says "the capture's error",
+ *   orErrorStreamCaptureUnsupported  the call conflicts with a capture in the way the
+ *                                    list says, and so spoils it,
+ *   orErrorStreamCaptureImplicit     the call uses a default stream while a stream is
+ *                                    capturing that shares order with it, and so
+ *                                    spoils the capture,
+ *   orErrorStreamCaptureInvalidated  an earlier call has spoiled the capture.
  */
 #ifndef OPENREG_H_
 #define OPENREG_H_
 
 #include "openreg/activity.h"
+#include "openreg/capture.h"
 #include "openreg/device.h"
 #include "openreg/error.h"
 #include "openreg/event.h"
 #include "openreg/export.h"
+#include "openreg/graph.h"
 #include "openreg/ipc.h"
 #include "openreg/launch.h"
 #include "openreg/memory.h"

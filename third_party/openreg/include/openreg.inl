@@ -11,14 +11,19 @@
 
 namespace openreg::detail {
 
-// A callable and its arguments, to be called once.
+// A callable and its arguments. A graph calls it many times, so the arguments are
+// moved from only where they can be passed in no other way.
 template <class Function, class... Args>
 struct Call {
   Function function;
   std::tuple<Args...> args;
 
   void operator()() {
-    std::apply(std::move(function), std::move(args));
+    if constexpr (std::is_invocable_v<Function&, Args&...>) {
+      std::apply(function, args);
+    } else {
+      std::apply(std::move(function), std::move(args));
+    }
   }
 };
 

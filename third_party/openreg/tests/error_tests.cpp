@@ -31,7 +31,9 @@ const Code kCodes[] = {
     CODE(orErrorDeviceUninitialized, 201),
     CODE(orErrorMapBufferObjectFailed, 205),
     CODE(orErrorPeerAccessUnsupported, 217),
+    CODE(orErrorOperatingSystem, 304),
     CODE(orErrorInvalidHandle, 400),
+    CODE(orErrorIllegalState, 401),
     CODE(orErrorNotReady, 600),
     CODE(orErrorIllegalAddress, 700),
     CODE(orErrorPeerAccessAlreadyEnabled, 704),
@@ -41,7 +43,17 @@ const Code kCodes[] = {
     CODE(orErrorHostMemoryNotRegistered, 713),
     CODE(orErrorLaunchFailure, 719),
     CODE(orErrorNotPermitted, 800),
+    CODE(orErrorStreamCaptureUnsupported, 900),
+    CODE(orErrorStreamCaptureInvalidated, 901),
+    CODE(orErrorStreamCaptureMerge, 902),
+    CODE(orErrorStreamCaptureUnmatched, 903),
+    CODE(orErrorStreamCaptureUnjoined, 904),
+    CODE(orErrorStreamCaptureIsolation, 905),
+    CODE(orErrorStreamCaptureImplicit, 906),
+    CODE(orErrorCapturedEvent, 907),
+    CODE(orErrorStreamCaptureWrongThread, 908),
     CODE(orErrorTimeout, 909),
+    CODE(orErrorGraphExecUpdateFailure, 910),
 };
 #undef CODE
 

@@ -28,6 +28,10 @@ typedef struct orActivityRecord {
   uint64_t thread; /* system id of the thread that ran it */
   size_t bytes; /* of copies and sets */
   orMemcpyKind copyKind; /* of copies */
+  uint32_t
+      graph; /* a number of the graph that the work is a node of; 0: none */
+  uint64_t
+      graphNode; /* a number of that node, the same in every launch; 0: none */
 } orActivityRecord;
 
 /** Receives records; their array is valid during the call only. */

@@ -88,6 +88,7 @@ OPENREG_EXPORT orError_t orGetDevice(int* device);
  * @retval orSuccess            it has
  * @retval orErrorNotPermitted  called from a kernel or a host function
  * @retval orErrorTimeout       it took longer than OPENREG_WAIT_TIMEOUT
+ * @retval the capture's error  a stream of the device is capturing
  * @retval the device's error   a kernel failed
  *
  * Threads: any. Blocks: yes. CUDA twin: cudaDeviceSynchronize.
@@ -97,8 +98,9 @@ OPENREG_EXPORT orError_t orDeviceSynchronize(void);
 /**
  * Take the current device back into service, whether it failed or not: queued
  * kernels and copies are dropped, what is running finishes, and its error is gone.
- * Allocations, streams, events and peer access stay, so that whoever holds them
- * can go on; but what is in the memory is whatever the dropped work left there.
+ * Allocations, streams, events, graphs and peer access stay, so that whoever holds
+ * them can go on; but what is in the memory is whatever the dropped work left there.
+ * Captures that streams of the device take part in are spoiled.
  *
  * @retval orSuccess            the device works again
  * @retval orErrorNotPermitted  called from a kernel or a host function

@@ -21,7 +21,9 @@ typedef enum orError_t OPENREG_INT {
   orErrorDeviceUninitialized = 201,
   orErrorMapBufferObjectFailed = 205,
   orErrorPeerAccessUnsupported = 217,
+  orErrorOperatingSystem = 304,
   orErrorInvalidHandle = 400,
+  orErrorIllegalState = 401,
   orErrorNotReady = 600,
   orErrorIllegalAddress = 700,
   orErrorPeerAccessAlreadyEnabled = 704,
@@ -31,7 +33,17 @@ typedef enum orError_t OPENREG_INT {
   orErrorHostMemoryNotRegistered = 713,
   orErrorLaunchFailure = 719,
   orErrorNotPermitted = 800,
-  orErrorTimeout = 909
+  orErrorStreamCaptureUnsupported = 900,
+  orErrorStreamCaptureInvalidated = 901,
+  orErrorStreamCaptureMerge = 902,
+  orErrorStreamCaptureUnmatched = 903,
+  orErrorStreamCaptureUnjoined = 904,
+  orErrorStreamCaptureIsolation = 905,
+  orErrorStreamCaptureImplicit = 906,
+  orErrorCapturedEvent = 907,
+  orErrorStreamCaptureWrongThread = 908,
+  orErrorTimeout = 909,
+  orErrorGraphExecUpdateFailure = 910
 } orError_t;
 
 /**

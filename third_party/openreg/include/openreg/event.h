@@ -10,6 +10,12 @@ enum {
   orEventInterprocess = 4 /* for orIpcGetEventHandle(); never with timing */
 };
 
+enum {
+  orEventRecordDefault = 0,
+  /** In a capturing stream: every launch of the graph records the event. */
+  orEventRecordExternal = 1
+};
+
 /**
  * Create an event with timing on the current device.
  *
@@ -58,6 +64,10 @@ OPENREG_EXPORT orError_t orEventDestroy(orEvent_t event);
  * Make an event stand for all work queued in a stream so far. A later record
  * replaces it; waits queued earlier keep the record they saw.
  *
+ * In a capturing stream the event stands for what was recorded so far, to be waited
+ * for by streams that shall take part in the capture. Nothing else can be done with
+ * it until its next record.
+ *
  * @param[in] event   the event
  * @param[in] stream  a stream of the event's device
  *
@@ -67,11 +77,37 @@ OPENREG_EXPORT orError_t orEventDestroy(orEvent_t event);
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
  *                               very stream while its queue is full
  * @retval orErrorTimeout        the queue stayed full for OPENREG_WAIT_TIMEOUT
+ * @retval the capture's error   `stream` is of a spoiled capture, or a default
+ *                               stream
  * @retval the device's error    a kernel failed
  *
  * Threads: any. Blocks: while the queue is full. CUDA twin: cudaEventRecord.
  */
 OPENREG_EXPORT orError_t orEventRecord(orEvent_t event, orStream_t stream);
+
+/**
+ * Record an event, or add a node that does.
+ *
+ * @param[in] event   the event
+ * @param[in] stream  a stream of the event's device
+ * @param[in] flags   orEventRecordDefault, which is orEventRecord(), or in a
+ *                    capturing stream orEventRecordExternal, which adds a node to
+ *                    the graph: each launch of it records the event
+ *
+ * @retval orSuccess             the event is recorded, or the node added
+ * @retval orErrorInvalidValue   `flags` is neither, or orEventRecordExternal in a
+ *                               stream that is not capturing
+ * @retval orErrorInvalidHandle  as for orEventRecord()
+ * @retval orErrorNotPermitted   as for orEventRecord()
+ * @retval orErrorTimeout        as for orEventRecord()
+ * @retval the capture's error   as for orEventRecord()
+ * @retval the device's error    a kernel failed
+ *
+ * Threads: any. Blocks: while the queue is full. CUDA twin:
+ * cudaEventRecordWithFlags.
+ */
+OPENREG_EXPORT orError_t
+orEventRecordWithFlags(orEvent_t event, orStream_t stream, unsigned int flags);
 
 /**
  * Ask whether the work an event stands for has finished. On a broken device
@@ -84,6 +120,10 @@ OPENREG_EXPORT orError_t orEventRecord(orEvent_t event, orStream_t stream);
  * @retval orErrorInvalidHandle  `event` is NULL or destroyed
  * @retval orErrorLaunchFailure  it never will: the event is shared, and the
  *                               process that recorded it has ended
+ * @retval orErrorCapturedEvent  it was recorded in a capturing stream, whose
+ *                               capture this spoils
+ * @retval orErrorInvalidValue   it was recorded in a capture that has ended
+ * @retval the capture's error   the call is unsafe while a stream is capturing
  *
  * Threads: any. Blocks: never. CUDA twin: cudaEventQuery.
  */
@@ -100,6 +140,9 @@ OPENREG_EXPORT orError_t orEventQuery(orEvent_t event);
  * @retval orErrorNotPermitted   called from a kernel or a host function
  * @retval orErrorTimeout        it took longer than OPENREG_WAIT_TIMEOUT
  * @retval orErrorLaunchFailure  as for orEventQuery()
+ * @retval orErrorCapturedEvent  as for orEventQuery()
+ * @retval orErrorInvalidValue   as for orEventQuery()
+ * @retval the capture's error   as for orEventQuery()
  * @retval the device's error    a kernel of the event's device failed
  *
  * Threads: any. Blocks: yes. CUDA twin: cudaEventSynchronize.
@@ -114,7 +157,9 @@ OPENREG_EXPORT orError_t orEventSynchronize(orEvent_t event);
  * @param[in]  end           later event
  *
  * @retval orSuccess             `milliseconds` is set
- * @retval orErrorInvalidValue   `milliseconds` is NULL
+ * @retval orErrorInvalidValue   `milliseconds` is NULL, or an event was recorded
+ *                               in a capture that has ended
+ * @retval orErrorCapturedEvent  as for orEventQuery()
  * @retval orErrorInvalidHandle  an event is NULL or destroyed, was created
  *                               without timing, was never recorded, or they
  *                               belong to different devices

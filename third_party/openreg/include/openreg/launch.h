@@ -46,8 +46,14 @@ typedef struct orCallableType {
  * Queue a callable. C++ code calls orLaunchKernel() or orLaunchKernelEx() of
  * openreg.inl instead, which fill in the type.
  *
- * The callable runs once, on the device's executor, after the work before it. An
- * exception that leaves it breaks the device with orErrorLaunchFailure and the
+ * The callable runs once, on the device's executor, after the work before it. In a
+ * capturing stream it becomes a node of the graph instead, which owns it: it is moved
+ * there, `type->run` is called on it again with each launch of the graph, perhaps by
+ * different threads one after the other, and it is destroyed with the last graph and
+ * executable graph that have the node. So it must leave itself as it was. Two
+ * executable graphs of one graph may run it at the same time.
+ *
+ * An exception that leaves it breaks the device with orErrorLaunchFailure and the
  * exception's text; a touch of protected device memory breaks it with
  * orErrorIllegalAddress, and the callable is then abandoned where it stands. On a
  * broken device queued callables are destroyed without being run.
@@ -62,7 +68,12 @@ typedef struct orCallableType {
  * @retval orErrorInvalidValue   `type`, its `run` or `callable` is NULL, its
  *                               size is too large, or `config` has unknown
  *                               flags
- * @retval orErrorNotReady       with orLaunchTry: the callable was not run
+ * @retval orErrorNotReady       with orLaunchTry: the callable was not run, because
+ *                               the stream is busy or capturing, or the schedule
+ *                               queues all work
+ * @retval the capture's error   `stream` is capturing, and the launch is with
+ *                               orLaunchHere or orLaunchWait; `stream` is of a
+ *                               spoiled capture, or a default stream
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
  *                               very stream while its queue is full, or from any
  *                               with orLaunchHere or orLaunchWait
@@ -82,7 +93,8 @@ OPENREG_EXPORT orError_t orLaunchCallable(
     const orLaunchConfig* config);
 
 /**
- * Queue a call of a C function on a copy of its arguments.
+ * Queue a call of a C function on a copy of its arguments. In a graph every call
+ * gets the same copy, so it must not change it.
  *
  * @param[in] stream  stream to run in, not NULL
  * @param[in] fn      gets a pointer to the copy, aligned as malloc() aligns
@@ -96,6 +108,7 @@ OPENREG_EXPORT orError_t orLaunchCallable(
  * @retval orErrorMemoryAllocation  no host memory for the copy
  * @retval orErrorNotPermitted      as for orLaunchCallable()
  * @retval orErrorTimeout           as for orLaunchCallable()
+ * @retval the capture's error      as for orLaunchCallable()
  * @retval the device's error       as for orLaunchCallable()
  *
  * Threads: any. Blocks: while the queue is full. CUDA twin: cudaLaunchKernelC.
@@ -119,6 +132,7 @@ OPENREG_EXPORT orError_t orLaunchKernelC(
  * @retval orErrorInvalidValue   `fn` is NULL
  * @retval orErrorNotPermitted   as for orLaunchCallable()
  * @retval orErrorTimeout        as for orLaunchCallable()
+ * @retval the capture's error   as for orLaunchCallable()
  * @retval the device's error    as for orLaunchCallable()
  *
  * Threads: any. Blocks: while the queue is full. CUDA twin: cudaLaunchHostFunc.

@@ -30,6 +30,7 @@ typedef struct orPointerAttributes {
  * @retval orSuccess                `pointer` is set
  * @retval orErrorInvalidValue      `pointer` is NULL, or `size` is 0
  * @retval orErrorMemoryAllocation  the device has not that much free memory
+ * @retval the capture's error      unsafe while a stream is capturing
  * @retval the device's error       a kernel failed
  *
  * Threads: any. Blocks: never. CUDA twin: cudaMalloc.
@@ -49,6 +50,7 @@ OPENREG_EXPORT orError_t orMalloc(void** pointer, size_t size);
  *                              opened with orIpcOpenMemHandle())
  * @retval orErrorNotPermitted  called from a kernel or a host function
  * @retval orErrorTimeout       work took longer than OPENREG_WAIT_TIMEOUT
+ * @retval the capture's error  unsafe while a stream is capturing
  * @retval the device's error   a kernel failed; free it after orDeviceReset()
  *
  * Threads: any. Blocks: while the device is busy. CUDA twin: cudaFree.
@@ -65,6 +67,7 @@ OPENREG_EXPORT orError_t orFree(void* pointer);
  * @retval orSuccess                `pointer` is set
  * @retval orErrorInvalidValue      `pointer` is NULL, or `size` is 0
  * @retval orErrorMemoryAllocation  the host has not that much memory
+ * @retval the capture's error      unsafe while a stream is capturing
  *
  * Threads: any. Blocks: never. CUDA twin: cudaMallocHost.
  */
@@ -80,6 +83,7 @@ OPENREG_EXPORT orError_t orMallocHost(void** pointer, size_t size);
  *                              orMallocHost()
  * @retval orErrorNotPermitted  called from a kernel or a host function
  * @retval orErrorTimeout       work took longer than OPENREG_WAIT_TIMEOUT
+ * @retval the capture's error  unsafe while a stream is capturing
  *
  * Threads: any. Blocks: while a device is busy. CUDA twin: cudaFreeHost.
  */
@@ -97,6 +101,7 @@ OPENREG_EXPORT orError_t orFreeHost(void* pointer);
  *                                             wraps around, `flags` is not 0,
  *                                             or the range holds device memory
  * @retval orErrorHostMemoryAlreadyRegistered  the range overlaps pinned memory
+ * @retval the capture's error                 unsafe while a stream is capturing
  *
  * Threads: any. Blocks: never. CUDA twin: cudaHostRegister.
  */
@@ -115,6 +120,7 @@ orHostRegister(void* pointer, size_t size, unsigned int flags);
  *                                         function
  * @retval orErrorTimeout                  work took longer than
  *                                         OPENREG_WAIT_TIMEOUT
+ * @retval the capture's error             unsafe while a stream is capturing
  *
  * Threads: any. Blocks: while a device is busy. CUDA twin: cudaHostUnregister.
  */

@@ -19,6 +19,13 @@ enum {
 };
 /* docs:end stream-flags */
 
+enum {
+  orEventWaitDefault = 0,
+  /** In a capturing stream: every launch of the graph waits for the event's latest
+   *  record. */
+  orEventWaitExternal = 1
+};
+
 /**
  * Return the default stream of a device. It always exists, cannot be destroyed,
  * and is the stream that orMemcpy() and orMemset() work in.
@@ -92,7 +99,8 @@ OPENREG_EXPORT orError_t orStreamCreateWithPriority(
     int priority);
 
 /**
- * Destroy a stream. Work already queued in it still runs.
+ * Destroy a stream. Work already queued in it still runs. A capture that began in
+ * it is over, without a graph.
  *
  * @param[in] stream  a created stream
  *
@@ -113,6 +121,7 @@ OPENREG_EXPORT orError_t orStreamDestroy(orStream_t stream);
  * @retval orSuccess             the last task has finished
  * @retval orErrorNotReady       it has not
  * @retval orErrorInvalidHandle  `stream` is NULL or destroyed
+ * @retval the capture's error   `stream` is capturing, or a default stream
  * @retval the device's error    a kernel failed
  *
  * Threads: any. Blocks: never. CUDA twin: cudaStreamQuery.
@@ -131,6 +140,7 @@ OPENREG_EXPORT orError_t orStreamQuery(orStream_t stream);
  * @retval orErrorNotPermitted   called from a kernel or a host function
  * @retval orErrorTimeout        it took longer than OPENREG_WAIT_TIMEOUT; the
  *                               sentence says what the stream is doing
+ * @retval the capture's error   `stream` is capturing, or a default stream
  * @retval the device's error    a kernel failed
  *
  * Threads: any. Blocks: yes. CUDA twin: cudaStreamSynchronize.
@@ -143,13 +153,27 @@ OPENREG_EXPORT orError_t orStreamSynchronize(orStream_t stream);
  * the event may belong to different devices, and the event may be recorded
  * again or destroyed meanwhile.
  *
+ * If the event was recorded in a capturing stream, `stream` takes part in the
+ * capture from now on, see orStreamBeginCapture().
+ *
  * @param[in] stream  stream that shall wait
  * @param[in] event   event to wait for
- * @param[in] flags   0
+ * @param[in] flags   orEventWaitDefault; in a capturing stream also
+ *                    orEventWaitExternal, which adds a node that waits for the
+ *                    event, and for that event alone
  *
  * @retval orSuccess             the wait is queued, or nothing is to wait for
  * @retval orErrorInvalidHandle  `stream` or `event` is NULL or destroyed
- * @retval orErrorInvalidValue   `flags` is not 0
+ * @retval orErrorInvalidValue   `flags` is neither, or orEventWaitExternal in a
+ *                               stream that is not capturing, or the event was
+ *                               recorded in a capture that has ended
+ * @retval orErrorStreamCaptureIsolation  `stream` is capturing, and the event was
+ *                               recorded outside of the capture, which this spoils
+ * @retval orErrorStreamCaptureMerge  they take part in different captures, which
+ *                               this spoils
+ * @retval orErrorStreamCaptureImplicit  `stream` is a default stream, and the event
+ *                               of a capture, which this spoils
+ * @retval orErrorStreamCaptureInvalidated  one of them is of a spoiled capture
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
  *                               very stream while its queue is full
  * @retval orErrorTimeout        the queue stayed full for OPENREG_WAIT_TIMEOUT

@@ -33,6 +33,7 @@ typedef enum orMemcpyKind OPENREG_INT {
  *                                        function
  * @retval orErrorTimeout                 work before it took longer than
  *                                        OPENREG_WAIT_TIMEOUT
+ * @retval the capture's error            unsafe while a stream is capturing
  * @retval the device's error             a kernel failed, or this copy met an
  *                                        illegal address
  *
@@ -64,6 +65,9 @@ orMemcpy(void* dst, const void* src, size_t count, orMemcpyKind kind);
  *                                        function and the call would block
  * @retval orErrorTimeout                 the call blocked for
  *                                        OPENREG_WAIT_TIMEOUT
+ * @retval the capture's error            `stream` is capturing and a side is
+ *                                        pageable, is of a spoiled capture, or is a
+ *                                        default stream
  * @retval the device's error             a kernel failed
  *
  * Threads: any. Blocks: see above, and while the queue is full. CUDA twin:
@@ -95,6 +99,7 @@ OPENREG_EXPORT orError_t orMemcpyAsync(
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
  *                               very stream while its queue is full
  * @retval orErrorTimeout        the queue stayed full for OPENREG_WAIT_TIMEOUT
+ * @retval the capture's error   as for orMemcpyAsync()
  * @retval the device's error    a kernel of the stream's device failed
  *
  * Threads: any. Blocks: while the queue is full. CUDA twin:
@@ -130,6 +135,7 @@ OPENREG_EXPORT orError_t orMemcpyPeerAsync(
  *                                        `height` overflows
  * @retval orErrorNotPermitted            as for orMemcpyAsync()
  * @retval orErrorTimeout                 as for orMemcpyAsync()
+ * @retval the capture's error            as for orMemcpyAsync()
  * @retval the device's error             a kernel failed
  *
  * Threads: any. Blocks: as orMemcpyAsync(). CUDA twin: cudaMemcpy2DAsync.
@@ -156,6 +162,7 @@ OPENREG_EXPORT orError_t orMemcpy2DAsync(
  *                              memory, or the range leaves its allocation
  * @retval orErrorNotPermitted  called from a kernel or a host function
  * @retval orErrorTimeout       as for orMemcpy()
+ * @retval the capture's error  unsafe while a stream is capturing
  * @retval the device's error   a kernel failed
  *
  * Threads: any. Blocks: yes. CUDA twin: cudaMemset.
@@ -176,6 +183,7 @@ OPENREG_EXPORT orError_t orMemset(void* pointer, int value, size_t count);
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
  *                               very stream while its queue is full
  * @retval orErrorTimeout        the queue stayed full for OPENREG_WAIT_TIMEOUT
+ * @retval the capture's error   as for orMemcpyAsync()
  * @retval the device's error    a kernel failed
  *
  * Threads: any. Blocks: while the queue is full. CUDA twin: cudaMemsetAsync.
