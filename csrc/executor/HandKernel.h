@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/Alias.h"
+#include "executor/Layouts.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -48,6 +49,9 @@ void launch(
   const auto list = [&](std::vector<MemoryAccess>& accesses) {
     tensors.list(accesses);
   };
+  for (const Tensor* tensor : tensors.writes) {
+    beginWriting(*tensor);
+  }
   const size_t bytes = tensors.bytes();
   const KernelNow kernel{
       name, stream, bytes <= kSmallBytes, microsecondsFor(bytes), list};

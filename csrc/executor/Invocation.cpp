@@ -1,6 +1,7 @@
 #include "executor/Invocation.h"
 
 #include "executor/HandKernel.h"
+#include "executor/Layouts.h"
 #include "executor/LibraryWorkspaces.h"
 
 #include <ATen/core/jit_type.h>
@@ -29,6 +30,19 @@ bool takesNumbers(const c10::FunctionSchema& schema) {
 
 Invocation::Invocation(OperatorInfo& called, ArgumentSpan given)
     : op(called), arguments(given), stream(survey()) {
+  if (op.written != 0) {
+    for (size_t place = 0; place < arguments.size(); ++place) {
+      const Argument& argument = arguments[place];
+      if (!op.writes(place)) {
+        continue;
+      }
+      if (C10_LIKELY(argument.type->kind == ArgumentType::Kind::Tensor)) {
+        beginWriting(argument.tensor());
+      } else {
+        visitTensors(argument, &beginWriting);
+      }
+    }
+  }
   if (C10_UNLIKELY(op.isProduct)) {
     // A bias, that is a row to add to a matrix, is another library's affair.
     keepWorkspaces(stream, op.addsRows && arguments[0].tensor().dim() == 1);

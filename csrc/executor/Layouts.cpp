@@ -1,5 +1,7 @@
 #include "executor/Layouts.h"
 
+#include "runtime/OpenRegCopyOnWrite.h"
+
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
@@ -140,6 +142,25 @@ void setLayout(const Tensor& output, const Tensor& result) {
         source->values(),
         source->sizes());
   }
+}
+
+void detail::beginWritingParts(const Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_privateuseone()) {
+    return;
+  }
+  const auto beginStorage = [](const Storage& storage) {
+    c10::openreg::beginWrite(*storage.unsafeGetStorageImpl());
+    return storage;
+  };
+  if (tensor.has_storage()) {
+    beginStorage(tensor.storage());
+    return;
+  }
+  const auto beginPart = [](const Tensor& part) {
+    beginWriting(part);
+    return part;
+  };
+  crossLayout(tensor, {tensor.device(), beginPart, beginStorage});
 }
 
 } // namespace at::native::openreg

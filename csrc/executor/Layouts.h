@@ -35,6 +35,20 @@ Tensor crossLayout(const Tensor& tensor, const PartCrossing& cross);
 /// Gives `output` what `result` is made of, which has its layout and its device.
 void setLayout(const Tensor& output, const Tensor& result);
 
+namespace detail {
+void beginWritingParts(const Tensor& tensor);
+} // namespace detail
+
+/// Gives a tensor that a kernel will write to memory of its own: beginWrite() for
+/// everything that it is made of.
+inline void beginWriting(const Tensor& tensor) {
+  const c10::StorageImpl* storage =
+      tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  if (C10_UNLIKELY(!storage || storage->has_materializer())) {
+    detail::beginWritingParts(tensor);
+  }
+}
+
 /// A quantizer whose scales and zero points, if they are tensors, went through
 /// `cross`.
 QuantizerPtr crossQuantizer(

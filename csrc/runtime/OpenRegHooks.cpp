@@ -75,6 +75,7 @@ void OpenRegHooksInterface::resizePrivateUse1Bytes(
   getOpenRegDeviceAllocator().copy_data(
       resized.get(), impl.data(), std::min(nbytes, impl.nbytes()));
   impl.set_data_ptr_noswap(std::move(resized));
+  impl.clear_materializer(); // nobody shares the new memory
   impl.set_nbytes(nbytes);
 }
 

@@ -187,6 +187,7 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
       values.sizes() == dst.sizes() ? values : values.expand_as(dst);
   if (dst.numel() == 0) {
     return dst;
+  beginWriting(tensor);
   }
   if (isOpenReg(src)) {
     c10::openreg::checkNotLost(src.storage().data());

@@ -1,5 +1,6 @@
 #include "runtime/ipc/SharedStorage.h"
 
+#include "runtime/OpenRegCopyOnWrite.h"
 #include "runtime/OpenRegStream.h"
 #include "runtime/ipc/ReceivedMemory.h"
 #include "runtime/ipc/SentBlocks.h"
@@ -21,6 +22,7 @@ std::string sendStorage(const Storage& storage) {
       !isReceived(impl.data_ptr()),
       "Attempted to send OpenReg tensor received from another process; this is "
       "not currently supported. Consider cloning before sending.");
+  beginWrite(impl); // the other process may write
   getCurrentOpenRegStream(storage.device().index()).synchronize();
   sentBlocks().collect();
   return toBytes(sentBlocks().send(impl));
