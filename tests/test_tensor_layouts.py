@@ -183,6 +183,58 @@ def test_the_scales_of_channels_are_where_the_tensor_is():
         assert tensor.q_per_channel_scales().cpu().float().equal(CHANNELS["scales"])
 
 
+OTHER_SCALES = {
+    "per tensor": lambda x: torch.quantize_per_tensor(x, 0.5, 7, torch.quint8),
+    "per channel": lambda x: torch.quantize_per_channel(
+        x, CHANNELS["scales"] * 2, CHANNELS["zeros"] + 1, 0, torch.qint8
+    ),
+}
+
+
+@pytest.mark.parametrize("scheme", OTHER_SCALES)
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x.t()], ids=["whole", "view"])
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        *(("openreg", "openreg"), ("openreg", "cpu"), ("cpu", "openreg")),
+        ("openreg:1", "openreg:0"),
+    ],
+)
+def test_a_copy_of_a_quantized_tensor_has_its_scale(here, there, view, scheme):
+    def copied(to, source):
+        x = QUANTIZED[scheme](DENSE).to(to)
+        y = view(x).copy_(OTHER_SCALES[scheme](DENSE).to(source))
+        return y.cpu().dequantize(), x.cpu().int_repr()
+
+    if scheme == "per channel" and view(DENSE) is not DENSE:
+        pytest.skip("PyTorch has no views of such tensors")
+    for found, expected in zip(copied(here, there), copied("cpu", "cpu"), strict=True):
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("scheme", OTHER_SCALES)
+def test_a_copy_of_numbers_into_a_quantized_tensor_rounds_them(scheme):
+    numbers = DENSE * 0.77 + 0.05
+
+    def rounded(to, source):
+        x = QUANTIZED[scheme](DENSE).to(to).copy_(numbers.to(source))
+        return x.cpu().dequantize()
+
+    for to, source in (("openreg", "openreg"), ("openreg", "cpu"), ("cpu", "openreg")):
+        assert torch.equal(rounded(to, source), rounded("cpu", "cpu"))
+
+
+def test_copies_between_quantized_tensors_that_cannot_be_are_refused():
+    x, y = (q(DENSE).to("openreg") for q in OTHER_SCALES.values())
+    with pytest.raises(RuntimeError, match="only works with same qscheme"):
+        x.copy_(y)
+    with pytest.raises(RuntimeError, match="please use dequantize"):
+        DENSE.to("openreg").copy_(x)
+    with pytest.raises(RuntimeError, match="only works with kFloat as source"):
+        x.copy_(DENSE.double().to("openreg"))
+    torch.openreg.synchronize()
+
+
 NESTED_CALLS = {
     "mul": lambda n: n * 2,
     "relu": torch.relu,

@@ -259,6 +259,11 @@ Tensor AliasFrame::wrapLayout(const Tensor& result) {
 // The kernel may have changed the parts of an output, or given it others.
 void AliasFrame::finishLayout(const Tensor& output, const Tensor& changed) {
   const auto finishPart = [this](const Tensor& part) {
+    // It may have resized the memory of a part by a view of it.
+    StorageImpl* storage = part.storage().unsafeGetStorageImpl();
+    if (StorageImpl* owner = originalOf(storage)) {
+      finishStorage(*owner, *storage);
+    }
     Tensor original = wrap(part);
     if (findAlias(part.unsafeGetTensorImpl())) {
       finishStrided(original, part);
@@ -277,6 +282,20 @@ void AliasFrame::finishLayout(const Tensor& output, const Tensor& changed) {
 
 // --- strided outputs --------------------------------------------------------------
 
+void AliasFrame::finishStorage(StorageImpl& original, StorageImpl& changed) {
+  const size_t nbytes = changed.nbytes();
+  if (changed.data() != kernelAddress(original.data())) {
+    moveToDevice(changed);
+    original.set_data_ptr_noswap(
+        std::move(changed._mutable_data_ptr_no_checks()));
+    changed.set_data_ptr_noswap(kernelView(&original));
+    changed.set_allocator(outputAllocator());
+  }
+  if (nbytes != original.nbytes()) {
+    original.set_nbytes(nbytes);
+  }
+}
+
 void AliasFrame::finishStrided(const Tensor& output, const Tensor& aliased) {
   TensorImpl* original = output.unsafeGetTensorImpl();
   TensorImpl* changed = aliased.unsafeGetTensorImpl();
@@ -290,17 +309,8 @@ void AliasFrame::finishStrided(const Tensor& output, const Tensor& aliased) {
     original->set_storage_keep_dtype(changed->storage());
   } else if (owner != storage) {
     original->set_storage_keep_dtype(retained(owner));
-  } else if (changedStorage->data() != kernelAddress(storage->data())) {
-    // The kernel resized the storage.
-    const size_t nbytes = changedStorage->nbytes();
-    moveToDevice(*changedStorage);
-    storage->set_data_ptr_noswap(
-        std::move(changedStorage->_mutable_data_ptr_no_checks()));
-    storage->set_nbytes(nbytes);
-    changedStorage->set_data_ptr_noswap(kernelView(storage));
-    changedStorage->set_allocator(outputAllocator());
-  } else if (changedStorage->nbytes() != storage->nbytes()) {
-    storage->set_nbytes(changedStorage->nbytes());
+  } else {
+    finishStorage(*storage, *changedStorage);
   }
   if (changed->sizes() != original->sizes() ||
       changed->strides() != original->strides() ||

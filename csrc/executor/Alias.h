@@ -60,6 +60,8 @@ class AliasFrame {
   Tensor aliasLayout(const Tensor& tensor);
   Tensor wrapLayout(const Tensor& result);
   void finishLayout(const Tensor& output, const Tensor& changed);
+  /// If the kernel resized the storage of an output, that storage follows.
+  void finishStorage(c10::StorageImpl& original, c10::StorageImpl& changed);
   void finishStrided(const Tensor& output, const Tensor& aliased);
   const Entry* findAlias(const c10::TensorImpl* alias) const;
   c10::StorageImpl* originalOf(const c10::StorageImpl* alias) const;

@@ -42,9 +42,9 @@ LAYOUTS = {
     "coo, hybrid": Layout(lambda x: x.to_sparse(1), "SparseCPU", 370),
     "coo, uncoalesced": Layout(uncoalesced, "SparseCPU", 360),
     "csr": Layout(SPARSE["csr"], "SparseCsrCPU", 280),
-    "csc": Layout(SPARSE["csc"], "SparseCsrCPU", 190),
-    "bsr": Layout(SPARSE["bsr"], "SparseCsrCPU", 150),
-    "bsc": Layout(SPARSE["bsc"], "SparseCsrCPU", 140),
+    "csc": Layout(SPARSE["csc"], "SparseCsrCPU", 180),
+    "bsr": Layout(SPARSE["bsr"], "SparseCsrCPU", 130),
+    "bsc": Layout(SPARSE["bsc"], "SparseCsrCPU", 125),
     "per tensor": Layout(QUANTIZED["per tensor"], "QuantizedCPU", 170),
     "per channel": Layout(QUANTIZED["per channel"], "QuantizedCPU", 90),
     "float zero points": Layout(QUANTIZED["float zero points"], "QuantizedCPU", 4),
@@ -108,10 +108,6 @@ def plain(parameter):
 def can_be_given(parameter):
     known = is_tensor(parameter) or plain(parameter) is not None
     return known or is_optional(parameter)
-
-
-# Some forms still differ: what it finds is printed.
-pytestmark = pytest.mark.slow
 
 
 # --- overloads ----------------------------------------------------------------

@@ -144,18 +144,50 @@ Tensor withoutImaginaryPart(const Tensor& src, const Tensor& dst) {
   return at::real(src);
 }
 
-// PyTorch has given the destination the quantizer of the source, whose scales may
-// be on another device.
-void settleQuantizer(const Tensor& dst) {
-  auto* impl = static_cast<QTensorImpl*>(dst.unsafeGetTensorImpl());
-  impl->set_quantizer_(crossQuantizer(
-      impl->quantizer(),
+// --- quantized ----------------------------------------------------------------
+
+// What PyTorch checks and sets for its own devices before it copies. The scales of the
+// source may be on another device.
+void takeQuantizer(const Tensor& src, const Tensor& dst) {
+  TORCH_CHECK(
+      src.qscheme() == dst.qscheme(),
+      "Quantized Copy only works with same qscheme");
+  TORCH_CHECK(src.scalar_type() == dst.scalar_type());
+  const auto quantizerOf = [](const Tensor& tensor) {
+    return static_cast<QTensorImpl*>(tensor.unsafeGetTensorImpl());
+  };
+  quantizerOf(dst)->set_quantizer_(crossQuantizer(
+      quantizerOf(src)->quantizer(),
       [&](const Tensor& part) { return part.to(dst.device()); }));
+}
+
+// The numbers behind a quantized tensor: they are copied as they are.
+Tensor integersOf(const Tensor& tensor) {
+  auto integers = at::detail::make_tensor<c10::TensorImpl>(
+      Storage(tensor.storage()),
+      c10::DispatchKeySet(
+          isOpenReg(tensor) ? c10::DispatchKey::PrivateUse1
+                            : c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(c10::toUnderlying(tensor.scalar_type())));
+  integers.unsafeGetTensorImpl()->set_sizes_and_strides(
+      tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  return integers;
+}
+
+// The CPU's kernel rounds, and tells what it does not take.
+void quantize(const Tensor& src, Tensor dst) {
+  if (isOpenReg(dst)) {
+    WaitingKernel<at::_ops::copy_>::call(
+        dst, src.to(dst.device()), /*non_blocking=*/false);
+  } else {
+    dst.copy_(src.to(dst.device()));
+  }
 }
 
 } // namespace
 
 void beginOverwrite(const Tensor& tensor) {
+  beginWriting(tensor);
   if (C10_LIKELY(!c10::openreg::detail::anyMemoryLost.load())) {
     return;
   }
@@ -177,8 +209,18 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       self.is_neg() == dst.is_neg() || dst.scalar_type() != kBool,
       "\"neg_cpu\" not implemented for 'Bool'");
+  TORCH_CHECK(
+      dst.is_quantized() || !self.is_quantized(),
+      "Copying from quantized Tensor to non-quantized Tensor is not allowed, "
+      "please use dequantize to get a float Tensor from a quantized Tensor");
+  if (dst.is_quantized() && !self.is_quantized()) {
+    quantize(self, dst);
+    return dst;
+  }
   if (dst.is_quantized()) {
-    settleQuantizer(dst);
+    takeQuantizer(self, dst);
+    openreg::_copy_from(integersOf(self), integersOf(dst), non_blocking);
+    return dst;
   }
   const Tensor values = withoutImaginaryPart(self, dst);
   at::assert_no_internal_overlap(dst);
@@ -187,7 +229,6 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
       values.sizes() == dst.sizes() ? values : values.expand_as(dst);
   if (dst.numel() == 0) {
     return dst;
-  beginWriting(tensor);
   }
   if (isOpenReg(src)) {
     c10::openreg::checkNotLost(src.storage().data());

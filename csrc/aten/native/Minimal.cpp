@@ -187,7 +187,7 @@ Tensor& set_source_Storage_offset(
   impl->set_storage_offset(storage_offset);
   if (stride.data()) {
     impl->set_sizes_and_strides(size, stride);
-  } else {
+  } else if (impl->sizes() != size) {
     impl->set_sizes_contiguous(size);
   }
   const size_t needed = at::detail::computeStorageNbytes(
