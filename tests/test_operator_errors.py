@@ -11,6 +11,7 @@ CALLS = {
     "add_ shape": "ones(3).add_(ones(2, 3))",
     "add_ dtype": "ones(3, dtype=torch.int64).add_(0.5)",
     "addmm shapes": "torch.addmm(ones(2), ones(2, 3), ones(4, 2))",
+    "addmm after a right one": "[torch.addmm(x, ones(2, 3), ones(3, 2)) for x in (ones(2), ones(3))]",
     "argmax empty": "torch.argmax(ones(0))",
     "baddbmm dtypes": "torch.baddbmm(ones(1, 2, 2), ones(1, 2, 2), doubles(1, 2, 2))",
     "bmm dtypes": "torch.bmm(ones(1, 2, 2), doubles(1, 2, 2))",
@@ -24,6 +25,8 @@ CALLS = {
     "cumsum dimension": "ones(3).cumsum(2)",
     "dot dtypes": "torch.dot(ones(2), doubles(2))",
     "expand": "ones(3).expand(2, 4)",
+    "fractional_max_pool2d": "[fractional2d(ones(2, 1, 5, 5), 2, 2, ones(n, 1, 2) / 2) for n in (2, 1)]",
+    "fractional_max_pool3d": "[fractional3d(ones(2, 1, 5, 5, 5), 2, 2, ones(n, 1, 3) / 2) for n in (2, 1)]",
     "floor of complex": "torch.floor(ones(2, dtype=torch.complex64))",
     "gather shapes": "torch.gather(ones(2, 2), 0, ones(3, 3, dtype=torch.int64))",
     "gather dtype": "torch.gather(ones(2, 2), 0, ones(2, 2))",
@@ -38,6 +41,12 @@ CALLS = {
     "kthvalue": "torch.kthvalue(ones(3), 5)",
     "layer_norm shape": "F.layer_norm(ones(2, 3), (4,))",
     "linalg.det of half": "torch.linalg.det(ones(3, 3, dtype=torch.half))",
+    **{
+        f"linalg.{name} asked to check": f"[torch.linalg.{name}(ones(n, n), check_errors=True) for n in (1, 2)]"
+        for name in ("cholesky_ex", "inv_ex", "lu_factor_ex")
+    },
+    "linalg.solve_ex asked to check": "[torch.linalg.solve_ex(ones(n, n), ones(n, n), check_errors=True) for n in (1, 2)]",
+    "linalg.svd of no numbers": "[torch.linalg.svd(ones(2, 2) * x) for x in (1, float('nan'))]",
     "linear dtypes": "F.linear(ones(2, 3), doubles(4, 3))",
     "logical_not out": "torch.logical_not(ones(3), out=ones(3)[:1].expand(3))",
     "masked_fill dtype": "ones(3).masked_fill(ones(3), 0)",
@@ -82,7 +91,11 @@ def outcome(call, device):
         return ones(*shape, dtype=torch.float64)
     def zeros(*shape):
         return torch.zeros(*shape, dtype=torch.int64, device=device)
-    scope = dict(torch=torch, F=F, ones=ones, doubles=doubles, zeros=zeros)
+    scope = dict(
+        torch=torch, F=F, ones=ones, doubles=doubles, zeros=zeros,
+        fractional2d=torch.ops.aten.fractional_max_pool2d,
+        fractional3d=torch.ops.aten.fractional_max_pool3d,
+    )
     try:
         eval(call, scope)
     except Exception as error:

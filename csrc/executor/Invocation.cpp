@@ -4,7 +4,9 @@
 #include "executor/Layouts.h"
 #include "executor/LibraryWorkspaces.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/jit_type.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <limits>
@@ -135,6 +137,46 @@ void Invocation::listAccesses(
       accesses.push_back(accessTo(output, true));
     }
   }
+}
+
+bool Invocation::isKnownGood(std::span<const Tensor> outputs) const {
+  if (op.addsRows) {
+    const Tensor& rows = arguments[0].tensor();
+    if (!at::is_expandable_to(rows.sizes(), outputs[0].sizes())) {
+      rows.expand(outputs[0].sizes()); // for its sentence
+    }
+  }
+  switch (op.kernelChecks) {
+    case KernelChecks::Nothing:
+      return op.supported.has(variant);
+    case KernelChecks::Arguments:
+      return op.supported.has(variant) &&
+          op.shapes.make(signature(), device).has_value();
+    case KernelChecks::Numbers:
+      return false;
+    case KernelChecks::NumbersIfAsked:
+      return op.supported.has(variant) && !asksForErrors();
+  }
+  return false;
+}
+
+bool Invocation::asksForErrors() const {
+  const auto place = op.handle.schema().argumentIndexWithName("check_errors");
+  return getArgument<bool>(arguments, static_cast<size_t>(*place));
+}
+
+// Learning rates and the like may differ from call to call of an operator that
+// returns nothing.
+Signature Invocation::signature() const {
+  const bool returnsNothing = op.handle.schema().returns().empty();
+  // A kernel may ask whether it must keep something for the backward pass.
+  Signature key{c10::GradMode::is_enabled()};
+  for (const Argument& argument : arguments) {
+    if (argument.type->kind != ArgumentType::Kind::Rate || !returnsNothing) {
+      argument.type->encode(key, argument.value);
+    }
+  }
+  return key;
 }
 
 void Invocation::judgeError(const c10::Error& error) const {

@@ -55,7 +55,18 @@ class Invocation {
     if (C10_UNLIKELY(!op.supported.has(variant)) && bytes != 0) {
       op.supported.add(variant);
     }
+    if (C10_UNLIKELY(op.kernelChecks == KernelChecks::Arguments)) {
+      op.shapes.add(signature(), {});
+    }
   }
+
+  /// Whether nothing is wrong with the arguments, as far as anybody can tell before the
+  /// kernel has seen the data: so it may be queued. To be asked once the outputs of a
+  /// structured operator are there; raises if the kernel would raise.
+  bool isKnownGood(std::span<const Tensor> outputs) const;
+
+  /// What it looks like apart from its data.
+  Signature signature() const;
 
   /// What an error means that a kernel threw: if the operator checks its data, and the
   /// error is neither about its dtypes nor about memory, the device breaks as if a
@@ -65,6 +76,7 @@ class Invocation {
 
  private:
   bool isOfLastDim() const;
+  bool asksForErrors() const;
   OpenRegStream survey();
   void listAccesses(
       std::span<const Tensor> outputs,

@@ -65,7 +65,7 @@ class OperatorCall {
     if (trySmall()) {
       return std::move(results_);
     }
-    const Signature key = signature();
+    const Signature key = call_.signature();
     if (auto outputs = op.shapes.make(key, call_.device)) {
       queue(std::move(*outputs));
       return std::move(results_);
@@ -108,7 +108,7 @@ class OperatorCall {
       if (!call_.op.checksData) {
         throw;
       }
-      auto outputs = call_.op.shapes.make(signature(), call_.device);
+      auto outputs = call_.op.shapes.make(call_.signature(), call_.device);
       if (!outputs) {
         throw;
       }
@@ -118,7 +118,7 @@ class OperatorCall {
       return true;
     }
     if (call_.op.checksData) {
-      remember(signature());
+      remember(call_.signature());
     }
     return true;
   }
@@ -187,20 +187,6 @@ class OperatorCall {
       return tensors;
     }
     return value;
-  }
-
-  // Learning rates and the like may differ from call to call of an operator that
-  // returns nothing.
-  Signature signature() const {
-    const bool returnsNothing = call_.op.handle.schema().returns().empty();
-    // A kernel may ask whether it must keep something for the backward pass.
-    Signature key{c10::GradMode::is_enabled()};
-    for (const Argument& argument : call_.arguments) {
-      if (argument.type->kind != ArgumentType::Kind::Rate || !returnsNothing) {
-        argument.type->encode(key, argument.value);
-      }
-    }
-    return key;
   }
 
   void remember(const Signature& key) {

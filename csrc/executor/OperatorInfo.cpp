@@ -70,6 +70,21 @@ bool checksDataInKernel(std::string_view name) {
       (name.ends_with('_') && names.contains(name.substr(0, name.size() - 1)));
 }
 
+KernelChecks kernelChecksOf(const c10::FunctionSchema& schema) {
+  if (schema.argumentIndexWithName("check_errors")) {
+    return KernelChecks::NumbersIfAsked;
+  }
+  static const std::unordered_map<std::string_view, KernelChecks> known{
+      {"aten::_linalg_eigh", KernelChecks::Numbers},
+      {"aten::_linalg_svd", KernelChecks::Numbers},
+      {"aten::fractional_max_pool2d", KernelChecks::Arguments},
+      {"aten::fractional_max_pool3d", KernelChecks::Arguments},
+      {"aten::renorm", KernelChecks::Arguments},
+  };
+  const auto found = known.find(schema.name());
+  return found == known.end() ? KernelChecks::Nothing : found->second;
+}
+
 ThreadSums threadSumsOf(std::string_view name) {
   static const std::unordered_map<std::string_view, ThreadSums> known{
       {"aten::_fft_c2c", ThreadSums::Always},
@@ -140,6 +155,7 @@ OperatorInfo::OperatorInfo(
       written(writtenArguments(op.schema())),
       generator(generatorArgument(op.schema())),
       checksData(checksDataInKernel(op.schema().name())),
+      kernelChecks(kernelChecksOf(op.schema())),
       isProduct(isMatrixProduct(op.schema().name())),
       addsFirst(op.schema().name().find("add") != std::string::npos),
       addsRows(op.schema().name().find("addmm") != std::string::npos),

@@ -47,6 +47,14 @@ class StructuredRun;
 /// From what size on a kernel cuts its sums by threads.
 enum class ThreadSums : uint8_t { Never, IfLarge, UnlessLastDim, Always };
 
+/// What else a kernel looks at, where a meta function has looked at the arguments.
+enum class KernelChecks : uint8_t {
+  Nothing,
+  Arguments, ///< more of them: queued if such a call succeeded before
+  Numbers, ///< raises if it cannot work with them, as on a GPU: never queued
+  NumbersIfAsked, ///< the same if the argument `check_errors` is set
+};
+
 /// Where the outputs of an operator come from.
 enum class OutputSource : uint8_t {
   Meta, ///< the meta function of a structured operator tells them
@@ -100,6 +108,7 @@ class OperatorInfo {
   /// Whether an error in the kernel is about the data: an index out of bounds. On a
   /// GPU such an error is asynchronous.
   const bool checksData;
+  const KernelChecks kernelChecks;
   /// Whether it is a product of matrices, for which a GPU's libraries keep memory,
   /// whether something to add comes before the factors, and whether that may be a row.
   const bool isProduct, addsFirst, addsRows;

@@ -300,9 +300,10 @@ void finishCall(
     }
     return;
   }
+  const bool isKnownGood = call.isKnownGood(outputs);
   call.withKernel(outputs, [&](const KernelNow& kernel) {
     auto queued = std::make_unique<QueuedInvocation>(call, outputs);
-    if (C10_LIKELY(op.supported.has(call.variant))) {
+    if (C10_LIKELY(isKnownGood)) {
       queue(kernel, QueuedStructured{std::move(queued)});
       return;
     }

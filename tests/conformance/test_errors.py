@@ -1,11 +1,13 @@
 """Calls that PyTorch's database knows to be wrong fail with the CPU's words.
 
 In a process of their own: a wrong index is found on the device, whose assert can be
-told and forgotten there.
+told and forgotten there. Right calls come first: after them, work is queued.
 """
 
 import json
 from pathlib import Path
+
+import pytest
 
 CHILD = f"""
 import json, sys, warnings
@@ -13,12 +15,20 @@ warnings.simplefilter("ignore")
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import torch
 from comparison import DEVICE, call, words
-from database import arguments, name_of, op_db
+from database import arguments, name_of, op_db, samples
+
+def learn(op):
+    if torch.float32 in op.supported_dtypes("cpu"):
+        for sample in samples(op, torch.float32, limit=4):
+            call(op.op, arguments(op, sample), DEVICE)
+        torch.openreg.synchronize()
 
 def wrong_calls():
     for op in op_db:
-        for wrong in op.error_inputs_func(op, "cpu") if op.error_inputs_func else ():
-            yield op, arguments(op, wrong.sample_input)
+        if op.error_inputs_func:
+            learn(op)
+            for wrong in op.error_inputs_func(op, "cpu"):
+                yield op, arguments(op, wrong.sample_input)
 
 asserts, differences, count = [], [], 0
 for op, given in wrong_calls():
@@ -42,8 +52,10 @@ print(json.dumps([count, asserts, differences]))
 ASSERTS = {"gather", "scatter", "scatter_add"}
 
 
-def test_wrong_arguments_are_told_as_on_the_cpu(run_python):
-    told = run_python(CHILD, timeout=500, OPENREG_DEVICE_ASSERT="raise")
+@pytest.mark.parametrize("schedule", ["auto", "async", "adversarial"])
+def test_wrong_arguments_are_told_as_on_the_cpu(schedule, run_python):
+    variables = {"OPENREG_SCHEDULE": schedule, "OPENREG_DEVICE_ASSERT": "raise"}
+    told = run_python(CHILD, timeout=500, **variables)
     count, asserts, differences = json.loads(told)
     assert differences == []
     assert count > 500
