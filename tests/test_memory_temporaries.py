@@ -57,3 +57,21 @@ def test_the_first_call_of_a_kind_shows_no_temporaries(allocations):
     y = F.scaled_dot_product_attention(q, k, v)
     grad = torch.ones_like(y)
     assert allocations(torch.autograd.grad, y, q, grad) == 3
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+def test_a_random_operator_in_place_allocates_nothing(executor, run_python):
+    code = """
+import torch
+def allocated():
+    return torch.openreg.memory_stats()["allocation.all.allocated"]
+x = torch.ones(1000, device="openreg")
+for draw in (x.bernoulli_, x.uniform_, x.normal_, x.exponential_):
+    for _ in range(3):  # the first call of a kind is another way
+        before = allocated()
+        draw()
+        torch.openreg.synchronize()
+        print(allocated() - before, end=" ")
+"""
+    told = run_python(code, OPENREG_EXECUTOR=executor)
+    assert told.split() == ["0"] * 12

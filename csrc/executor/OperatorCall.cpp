@@ -9,6 +9,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
 namespace at::native::openreg {
 
 using c10::openreg::CpuDraw;
@@ -23,6 +25,13 @@ void runBoxed(KernelRun& run) {
   std::move(stack.begin(), stack.end(), std::back_inserter(run.results));
 }
 
+/// What a typed kernel returns of them is no result.
+bool returnsArguments(const c10::FunctionSchema& schema) {
+  return std::ranges::all_of(schema.returns(), [](const c10::Argument& result) {
+    return result.alias_info() && result.alias_info()->isWrite();
+  });
+}
+
 } // namespace
 
 void runKernel(const OpenRegStream* outputs, KernelRun& run) {
@@ -33,7 +42,9 @@ void runKernel(const OpenRegStream* outputs, KernelRun& run) {
   if (C10_UNLIKELY(kernelsRunElsewhere() && !run.op.callsKernels)) {
     auto stack = boxArguments(run.arguments);
     if (callRemotely(run.op, outputs, stack)) {
-      std::move(stack.begin(), stack.end(), std::back_inserter(run.results));
+      if (!run.op.runKernel || !returnsArguments(run.op.handle.schema())) {
+        std::move(stack.begin(), stack.end(), std::back_inserter(run.results));
+      }
       return;
     }
   }
