@@ -182,15 +182,50 @@ def test_returning_a_view_halves_the_gradient():
     assert x.grad.tolist() == [0.5] * 4
 
 
-def test_both_work_without_a_gradient():
+BOTH = ["custom_autograd_fn_returns_self", "custom_autograd_fn_aliasing"]
+
+
+@pytest.mark.parametrize("function", BOTH)
+def test_both_work_without_a_gradient(function):
     x = numbers()
-    for function in ("custom_autograd_fn_returns_self", "custom_autograd_fn_aliasing"):
-        y = getattr(torch.ops.openreg, function)(x)
-        assert not y.requires_grad
-        assert y.data_ptr() == x.data_ptr()
+    y = getattr(torch.ops.openreg, function)(x)
+    assert not y.requires_grad
+    assert y.data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize("function", BOTH)
+def test_both_work_in_inference_mode(function):
+    call = getattr(torch.ops.openreg, function)
+    for x in (numbers(), numbers().requires_grad_()):
+        with torch.inference_mode():
+            for given in (x, x + 1):
+                y = call(given)
+                assert (y.data_ptr(), y.shape) == (given.data_ptr(), given.shape)
+                assert y.is_inference() == given.is_inference()
+
+
+@pytest.mark.parametrize("function", BOTH)
+@pytest.mark.parametrize("tracks", [False, True])
+def test_both_take_meta_tensors(function, tracks):
+    x = torch.empty(2, 3, device="meta", requires_grad=tracks)
+    y = getattr(torch.ops.openreg, function)(x)
+    assert (y.shape, y.device, y.requires_grad) == (x.shape, x.device, tracks)
+    if tracks:
+        assert torch.autograd.grad(y.sum(), x)[0].shape == x.shape
 
 
 # --- fallbacks ----------------------------------------------------------------
+
+
+def test_vdot_runs_through_the_fallback_of_its_own():
+    kernels = torch._C._dispatch_dump("aten::vdot").splitlines()
+    (ours,) = (line for line in kernels if line.startswith("PrivateUse1:"))
+    assert "OpenRegExtra.cpp" in ours
+    x, y = numbers(torch.complex64), numbers(torch.complex64).flip(0)
+    torch.openreg.reset_fallback_report()
+    found = torch.vdot(x, y)
+    assert torch.openreg.fallback_report() == {"aten::vdot": 1}
+    assert torch.equal(found.cpu(), torch.vdot(x.cpu(), y.cpu()))
 
 
 def test_an_operator_without_a_kernel_runs_through_the_fallback():
