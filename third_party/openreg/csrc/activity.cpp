@@ -153,7 +153,7 @@ orError_t orActivityEnableTracing(
     size_t capacity,
     orActivityCallback callback,
     void* userData) {
-  return api("orActivityEnableTracing", [&](Runtime&) {
+  return unrecordedApi("orActivityEnableTracing", [&](Runtime&) {
     if (kinds == 0 || (kinds & ~OPENREG_ACTIVITY_ALL) != 0) {
       return fail(
           orErrorInvalidValue,
@@ -174,7 +174,7 @@ orError_t orActivityEnableTracing(
 }
 
 orError_t orActivityDisableTracing(void) {
-  return api("orActivityDisableTracing", [](Runtime&) {
+  return unrecordedApi("orActivityDisableTracing", [](Runtime&) {
     return buffer().disable()
         ? orSuccess
         : fail(orErrorNotPermitted, "tracing is not enabled");
@@ -185,7 +185,7 @@ orError_t orActivityFlush(
     orActivityCallback callback,
     void* userData,
     size_t* dropped) {
-  return api("orActivityFlush", [&](Runtime&) {
+  return unrecordedApi("orActivityFlush", [&](Runtime&) {
     if (!callback) {
       return fail(orErrorInvalidValue, "callback must not be NULL");
     }
@@ -200,7 +200,7 @@ orError_t orActivityFlush(
 }
 
 orError_t orActivityPushExternalCorrelationId(uint64_t id) {
-  return api("orActivityPushExternalCorrelationId", [&](Runtime&) {
+  return unrecordedApi("orActivityPushExternalCorrelationId", [&](Runtime&) {
     if (id == 0) {
       return fail(orErrorInvalidValue, "id must not be 0, which means none");
     }
@@ -210,7 +210,7 @@ orError_t orActivityPushExternalCorrelationId(uint64_t id) {
 }
 
 orError_t orActivityPopExternalCorrelationId(uint64_t* id) {
-  return api("orActivityPopExternalCorrelationId", [&](Runtime&) {
+  return unrecordedApi("orActivityPopExternalCorrelationId", [&](Runtime&) {
     if (externalIds.empty()) {
       return fail(
           orErrorNotPermitted,

@@ -137,31 +137,37 @@ orError_t checkCopy(const Copy& copy, orMemcpyKind* kind) {
       : checkSide("src", copy.src, copy.span(copy.spitch), fromDevice, *kind);
 }
 
-const char* nameOf(orMemcpyKind kind) {
+// As traces of a GPU have them.
+const char* nameOf(orMemcpyKind kind, bool pageable) {
   switch (kind) {
     case orMemcpyHostToHost:
       return "Memcpy HtoH";
     case orMemcpyHostToDevice:
-      return "Memcpy HtoD";
+      return pageable ? "Memcpy HtoD (Pageable -> Device)"
+                      : "Memcpy HtoD (Pinned -> Device)";
     case orMemcpyDeviceToHost:
-      return "Memcpy DtoH";
+      return pageable ? "Memcpy DtoH (Device -> Pageable)"
+                      : "Memcpy DtoH (Device -> Pinned)";
     default:
-      return "Memcpy DtoD";
+      return "Memcpy DtoD (Device -> Device)";
   }
 }
 
 // --- how a checked copy is submitted ---
 
-Work workFor(const Copy& copy, orMemcpyKind kind, bool small) {
-  return {
-      .info = {.name = nameOf(kind), .kind = TaskKind::Copy, .copyKind = kind},
-      .where = small ? Where::Idle : Where::Queue,
-      .bytes = copy.width * copy.height};
-}
-
-bool pageable(const void* pointer, size_t bytes) {
+bool isPageable(const void* pointer, size_t bytes) {
   return runtime().addresses.deviceOf(pointer) < 0 &&
       !runtime().hostMemory.contains(pointer, bytes);
+}
+
+Work workFor(const Copy& copy, orMemcpyKind kind, bool pageable, bool small) {
+  return {
+      .info =
+          {.name = nameOf(kind, pageable),
+           .kind = TaskKind::Copy,
+           .copyKind = kind},
+      .where = small ? Where::Idle : Where::Queue,
+      .bytes = copy.width * copy.height};
 }
 
 /// Copies on the calling thread. Returns false if the source faults.
@@ -187,10 +193,11 @@ orError_t submitAsync(
     orMemcpyKind kind,
     bool mayStage) {
   const size_t bytes = copy.width * copy.height;
-  const Work work = workFor(copy, kind, bytes <= kSmallTransfer);
-  const bool toPageable = pageable(copy.dst, copy.span(copy.dpitch));
-  const bool fromPageable = pageable(copy.src, copy.span(copy.spitch));
-  if (!toPageable && !fromPageable) {
+  const bool toPageable = isPageable(copy.dst, copy.span(copy.dpitch));
+  const bool fromPageable = isPageable(copy.src, copy.span(copy.spitch));
+  const bool pageable = toPageable || fromPageable;
+  const Work work = workFor(copy, kind, pageable, bytes <= kSmallTransfer);
+  if (!pageable) {
     return submitCallable(stream, work, RunCopy{copy});
   }
   const bool atOnce = runtime().config.schedule == Schedule::Auto &&
@@ -199,7 +206,8 @@ orError_t submitAsync(
       stream.capturing()) {
     // On an idle stream the caller, who waits, may as well do it; a capturing one
     // says that it cannot be waited for.
-    return submitAndWait(stream, workFor(copy, kind, true), RunCopy{copy});
+    return submitAndWait(
+        stream, workFor(copy, kind, true, true), RunCopy{copy});
   }
   RunStagedCopy staged{copy.dst, bytes, std::make_unique<char[]>(bytes)};
   uintptr_t fault = 0;
@@ -229,10 +237,11 @@ orError_t orMemcpy(
     if (const orError_t status = checkCopy(copy, &kind); status != orSuccess) {
       return status;
     }
+    const bool pageable = isPageable(dst, count) || isPageable(src, count);
     return count == 0 ? orSuccess
                       : submitAndWait(
                             runtime.currentDevice().defaultStream(),
-                            workFor(copy, kind, true),
+                            workFor(copy, kind, pageable, true),
                             RunCopy{copy});
   });
 }

@@ -77,21 +77,30 @@ inline Runtime& runtime() {
   return *process::instance.load(std::memory_order_relaxed);
 }
 
-/// Runs the body of an API function. No exception leaves it.
+/// Runs the body of an API function that leaves no activity record: one about
+/// records. No exception leaves it.
 template <class Body>
-inline orError_t api(const char* name, Body body) noexcept {
+inline orError_t unrecordedApi(const char* name, Body body) noexcept {
   if (process::phase.load(std::memory_order_acquire) != process::Phase::Ready)
       [[unlikely]] {
     if (const orError_t status = process::enterSlowly(); status != orSuccess) {
       return status;
     }
   }
-  const activity::ApiCall call(name);
   try {
     return body(runtime());
   } catch (const std::bad_alloc&) {
     return fail(orErrorMemoryAllocation, "%s: the host is out of memory", name);
   }
+}
+
+/// The same for all others.
+template <class Body>
+inline orError_t api(const char* name, Body body) noexcept {
+  return unrecordedApi(name, [&](Runtime& state) {
+    const activity::ApiCall call(name);
+    return body(state);
+  });
 }
 
 /// An API function that waits for device work, and so is not for kernels and host

@@ -25,7 +25,7 @@ struct RunSet {
 
 Work setWork(size_t count, bool small) {
   return {
-      .info = {"Memset", TaskKind::Set},
+      .info = {"Memset (Device)", TaskKind::Set},
       .where = small ? Where::Idle : Where::Queue,
       .bytes = count};
 }

@@ -111,6 +111,49 @@ TEST_F(ActivityTest, IsEnabledAndDisabledOnceAtATime) {
   EXPECT_NE(lastDetail(), "");
 }
 
+TEST_F(ActivityTest, CallsAboutRecordsLeaveNone) {
+  enable(orActivityRuntime);
+  ASSERT_EQ(orActivityPushExternalCorrelationId(1), orSuccess);
+  ASSERT_EQ(orActivityPopExternalCorrelationId(nullptr), orSuccess);
+  ASSERT_EQ(orActivityDisableTracing(), orSuccess);
+  EXPECT_TRUE(flush().empty());
+}
+
+TEST_F(ActivityTest, NamesOfCopiesTellBothSides) {
+  void* device = nullptr;
+  void* pinned = nullptr;
+  char pageable[8] = {};
+  ASSERT_EQ(orMalloc(&device, 8), orSuccess);
+  ASSERT_EQ(orMallocHost(&pinned, 8), orSuccess);
+  const auto copy = [&](void* to, const void* from, orMemcpyKind kind) {
+    ASSERT_EQ(orMemcpyAsync(to, from, 8, kind, stream_), orSuccess);
+  };
+  enable(orActivityMemcpy | orActivityMemset);
+  copy(device, pageable, orMemcpyHostToDevice);
+  copy(device, pinned, orMemcpyHostToDevice);
+  copy(device, device, orMemcpyDeviceToDevice);
+  copy(pageable, device, orMemcpyDeviceToHost);
+  copy(pinned, device, orMemcpyDeviceToHost);
+  ASSERT_EQ(orStreamSynchronize(stream_), orSuccess);
+  ASSERT_EQ(orMemcpy(device, pinned, 8, orMemcpyHostToDevice), orSuccess);
+  ASSERT_EQ(orMemsetAsync(device, 0, 8, stream_), orSuccess);
+  std::vector<std::string> names;
+  for (const orActivityRecord& record : finish()) {
+    names.emplace_back(record.name);
+  }
+  const std::vector<std::string> expected = {
+      "Memcpy HtoD (Pageable -> Device)",
+      "Memcpy HtoD (Pinned -> Device)",
+      "Memcpy DtoD (Device -> Device)",
+      "Memcpy DtoH (Device -> Pageable)",
+      "Memcpy DtoH (Device -> Pinned)",
+      "Memcpy HtoD (Pinned -> Device)",
+      "Memset (Device)"};
+  EXPECT_EQ(names, expected);
+  EXPECT_EQ(orFree(device), orSuccess);
+  EXPECT_EQ(orFreeHost(pinned), orSuccess);
+}
+
 TEST_F(ActivityTest, RecordsNothingWhileItIsOff) {
   launchNamed();
   ASSERT_EQ(orStreamSynchronize(stream_), orSuccess);

@@ -11,7 +11,7 @@ typedef enum orActivityKind OPENREG_INT {
   orActivityMemset = 4,
   orActivityHostFunc = 8,
   orActivitySync = 16, /* a wait: of the host, or of a stream for an event */
-  orActivityRuntime = 32 /* a call of this API */
+  orActivityRuntime = 32 /* a call of this API, but for those of this header */
 } orActivityKind;
 
 #define OPENREG_ACTIVITY_ALL 63u
