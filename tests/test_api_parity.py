@@ -15,7 +15,7 @@ import torch
 from torch_openreg.openreg import _utils
 
 PAGE = Path(__file__).parent.parent / "docs" / "parity.md"
-SUBMODULES = ("amp", "memory", "nvtx", "random", "sparse", "streams")
+SUBMODULES = ("amp", "memory", "nvtx", "profiler", "random", "sparse", "streams")
 # Called by PyTorch itself, or by libraries.
 PRIVATE = ("_get_generator", "_lazy_call", "_lazy_init", "_sleep")
 

@@ -12,6 +12,7 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 SHORT = {
     "operators": ["--calls", "2", "--rounds", "1"],
+    "profiler": ["--calls", "2", "--rounds", "1"],
     "side_by_side": ["--scale", "0", "--rounds", "1", "--threads", "1"],
 }
 
@@ -34,7 +35,9 @@ def run(tmp_path_factory):
             timeout=120,
         )
         assert result.returncode == 0, result.stdout + result.stderr
-        assert result.stderr == ""
+        # Kineto tells of each profile.
+        lines = result.stderr.splitlines()
+        assert [line for line in lines if not line.startswith("USDT:")] == []
         return result.stdout, json.loads(figures.read_text())
 
     return run
@@ -84,6 +87,17 @@ def test_a_stage_is_what_the_device_takes_longer_for(load):
     assert found["tier: boxed"] == 30
     assert found["queue"] == 40
     assert found["wait for the worker"] == 500
+
+
+def test_profiler_gives_the_cost_of_each_profile(run):
+    text, figures = run("profiler")
+    *profiles, rows = figures["openreg"]
+    assert profiles == ["no profiler", "host", "host and device"]
+    assert list(figures["cpu"]) == profiles[:2]
+    assert min(figures["cpu"].values()) > 0
+    difference = figures["openreg"][profiles[2]] - figures["openreg"][profiles[1]]
+    assert figures["openreg"][rows] == pytest.approx(difference)
+    assert [line.split("  ")[0] for line in text.splitlines()[1:]] == [*profiles, rows]
 
 
 def test_side_by_side_gives_a_ratio_for_each_row(run):

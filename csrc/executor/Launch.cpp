@@ -2,15 +2,18 @@
 
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
+#include "runtime/OpenRegProfiling.h"
 #include "runtime/OpenRegThreads.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <optional>
 #include <string>
 
 namespace at::native::openreg {
@@ -33,6 +36,22 @@ struct InstallAllocator {
          }});
   }
 } installAllocator;
+
+// docs:begin muted-operators
+/// Keeps operators that a kernel calls out of profiles: on a device they would be a
+/// part of it.
+class MutedOperators {
+ public:
+  MutedOperators() {
+    if (C10_UNLIKELY(c10::openreg::profiling()) && at::hasCallbacks()) {
+      muted_.emplace();
+    }
+  }
+
+ private:
+  std::optional<at::DisableRecordFunctionGuard> muted_;
+};
+// docs:end muted-operators
 
 /// What a kernel that ran now left behind for its caller.
 struct Outcome {
@@ -143,6 +162,7 @@ void runQueued(int threads, Body work) {
     c10::openreg::useThreads(threads);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
+  const MutedOperators muted;
   try {
     work();
   } catch (const c10::Error& error) {
@@ -156,6 +176,7 @@ bool tryRun(const KernelNow& kernel, Body body) {
   }
   Outcome outcome;
   const c10::openreg::SingleThread single;
+  const MutedOperators muted;
   if (!tryLaunch(kernel, [&] { outcome.run(body); })) {
     return false;
   }
@@ -166,6 +187,7 @@ bool tryRun(const KernelNow& kernel, Body body) {
 void runHere(const KernelNow& kernel, Body body) {
   Outcome outcome;
   const c10::openreg::SingleThread single;
+  const MutedOperators muted;
   launchNow(kernel, orLaunchHere, [&] { outcome.run(body); });
   outcome.settle(kernel.stream);
 }
@@ -183,6 +205,7 @@ void runAndWait(const KernelNow& kernel, Body body) {
   const at::ThreadLocalState caller;
   launchNow(kernel, orLaunchWait, [&] {
     const at::ThreadLocalStateGuard state(caller);
+    const MutedOperators muted;
     const c10::WarningUtils::WarningHandlerGuard keep(&warnings);
     c10::openreg::useThreads(threads);
     outcome.run(body);

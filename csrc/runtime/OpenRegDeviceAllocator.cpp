@@ -4,6 +4,7 @@
 #include "runtime/OpenRegAllocatorConfig.h"
 #include "runtime/OpenRegDeviceMemory.h"
 #include "runtime/OpenRegLostMemory.h"
+#include "runtime/OpenRegProfiling.h"
 #include "runtime/OpenRegSubmit.h"
 #include "runtime/OpenRegTrace.h"
 #include "runtime/ipc/ReceivedMemory.h"
@@ -43,6 +44,33 @@ DeviceMemory& memoryOf(DeviceIndex device) {
   return C10_LIKELY(memory) ? *memory : makeMemory(device);
 }
 
+// --- memory as profilers see it -----------------------------------------------
+
+// Only what the pool has: memory that a program's own allocator gave is its affair.
+size_t sizeForProfiler(DeviceMemory& memory, const void* pointer) {
+  return C10_UNLIKELY(profiling()) && memoryProfilingEnabled()
+      ? memory.pool().sizeOf(pointer)
+      : 0;
+}
+
+/// Tells a profiler of memory that came or, with a negative number, went.
+void report(DeviceIndex device, void* pointer, int64_t bytes) {
+  const PoolStats stats = memoryOf(device).pool().stats();
+  reportMemoryUsageToProfiler(
+      pointer,
+      bytes,
+      static_cast<size_t>(stats.allocatedBytes[PoolStats::All].current),
+      static_cast<size_t>(stats.reservedBytes[PoolStats::All].current),
+      Device(DeviceType::PrivateUse1, device));
+}
+
+void reportAllocation(DeviceIndex device, void* pointer) {
+  const size_t bytes = sizeForProfiler(memoryOf(device), pointer);
+  if (C10_UNLIKELY(bytes != 0)) {
+    report(device, pointer, static_cast<int64_t>(bytes));
+  }
+}
+
 // docs:begin deleters
 // A DataPtr's context is the pointer itself, as raw_allocate() asks for. So that
 // no look-up is needed to find the device, each device has a deleter of its own.
@@ -53,9 +81,12 @@ void deletePointer(void* pointer) {
   }
   trace(&Trace::trace_gpu_memory_deallocation, numberOf(pointer));
   DeviceMemory& memory = memoryOf(device);
+  const size_t bytes = sizeForProfiler(memory, pointer);
   if (!memory.free(pointer, contextFor(memory.pool(), PoolRecord::All))) {
     warnQuietly(
         c10::str("openreg:", device, " has no allocation at ", pointer));
+  } else if (C10_UNLIKELY(bytes != 0)) {
+    report(device, pointer, -static_cast<int64_t>(bytes));
   }
 }
 
@@ -92,6 +123,13 @@ void deleteRawPointer(void* pointer) {
       static_cast<uint64_t>(stats.allocatedBytes[PoolStats::All].current);
   const auto reserved =
       static_cast<uint64_t>(stats.reservedBytes[PoolStats::All].current);
+  if (C10_UNLIKELY(profiling())) {
+    reportOutOfMemoryToProfiler(
+        static_cast<int64_t>(nbytes),
+        allocated,
+        reserved,
+        Device(DeviceType::PrivateUse1, device));
+  }
   const double fraction = memory.fraction();
   const std::string allowed = fraction == 1
       ? ""
@@ -146,6 +184,7 @@ DataPtr OpenRegDeviceAllocator::allocate(
     throwOutOfMemory(device, nbytes);
   }
   trace(&Trace::trace_gpu_memory_allocation, numberOf(pointer));
+  reportAllocation(device, pointer);
   return makeDataPtr(pointer, device);
 }
 
@@ -158,6 +197,7 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
   void* pointer = memory.tryAllocate(nbytes, stream, context);
   if (C10_LIKELY(pointer)) {
     trace(&Trace::trace_gpu_memory_allocation, numberOf(pointer));
+    reportAllocation(device, pointer);
   } else if (nbytes > DeviceMemory::infoOf(device).second) {
     // Waiting will not help a request for more than there is.
     memory.pool().noteFailure(nbytes, stream, context);

@@ -37,6 +37,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
   addIpc(module);
   addMemory(module);
   addMemoryHistory(module);
+  addProfiler(module);
   addRuntime(module);
   addStream(module);
   addTensor(module);

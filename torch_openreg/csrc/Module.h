@@ -16,6 +16,7 @@ void addGenerator(py::module_& module);
 void addIpc(py::module_& module);
 void addMemory(py::module_& module);
 void addMemoryHistory(py::module_& module);
+void addProfiler(py::module_& module);
 void addRuntime(py::module_& module);
 void addStream(py::module_& module);
 void addTensor(py::module_& module);

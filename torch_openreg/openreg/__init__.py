@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import _lazy, amp, memory, nvtx, random, sparse, streams
+from . import _lazy, amp, memory, nvtx, profiler, random, sparse, streams
 from . import _dlpack as _dlpack
 from . import _gpu_trace as _gpu_trace
 from . import _sharing as _sharing
@@ -236,6 +236,7 @@ __all__ = [
     "nvtx",
     "openregStatus",
     "openregrt",
+    "profiler",
     "random",
     "range",
     "range_pop",

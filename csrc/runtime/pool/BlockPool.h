@@ -79,6 +79,14 @@ class BlockPool {
   /// Takes back what allocate() gave. Returns false for any other pointer.
   bool free(void* pointer, const PoolContext& context = kNoContext);
 
+  /// The bytes of an allocated block, as the figures count them; 0 if `pointer` is
+  /// not what allocate() gave.
+  size_t sizeOf(const void* pointer) {
+    const std::lock_guard lock(lock_);
+    const Block* block = segments_.findAllocated(pointer);
+    return block ? block->size : 0;
+  }
+
   /// Notes that work of `stream` uses the memory too. Returns false if
   /// `pointer` is not what allocate() gave.
   bool recordStream(void* pointer, Stream stream);
