@@ -1,5 +1,5 @@
 /* The headers are plain C11: this program is compiled as such and runs a kernel
- * from C. */
+ * and a graph from C. */
 #include "openreg.h"
 
 #include <stdio.h>
@@ -60,6 +60,36 @@ static int runKernel(orStream_t stream, orEvent_t done) {
   return 0;
 }
 
+static int runGraph(orStream_t stream) {
+  float host[COUNT];
+  void* device = NULL;
+  CHECK(orMalloc(&device, sizeof host) == orSuccess);
+  for (size_t i = 0; i < COUNT; ++i) {
+    host[i] = 1.0f;
+  }
+  CHECK(orMemcpy(device, host, sizeof host, orMemcpyHostToDevice) == orSuccess);
+
+  const ScaleArgs args = {(float*)orKernelPointer(device), COUNT, 2.0f};
+  orGraph_t graph = NULL;
+  orGraphExec_t exec = NULL;
+  CHECK(orStreamBeginCapture(stream, orStreamCaptureModeGlobal) == orSuccess);
+  CHECK(orLaunchKernelC(stream, scale, &args, sizeof args) == orSuccess);
+  CHECK(orStreamEndCapture(stream, &graph) == orSuccess);
+  CHECK(orGraphInstantiate(&exec, graph, 0) == orSuccess);
+  CHECK(orGraphDestroy(graph) == orSuccess);
+  CHECK(orGraphLaunch(exec, stream) == orSuccess);
+  CHECK(orGraphLaunch(exec, stream) == orSuccess);
+  CHECK(orStreamSynchronize(stream) == orSuccess);
+  CHECK(orGraphExecDestroy(exec) == orSuccess);
+
+  CHECK(orMemcpy(host, device, sizeof host, orMemcpyDeviceToHost) == orSuccess);
+  for (size_t i = 0; i < COUNT; ++i) {
+    CHECK(host[i] == 4.0f);
+  }
+  CHECK(orFree(device) == orSuccess);
+  return 0;
+}
+
 int main(void) {
   int count = 0;
   CHECK(orGetDeviceCount(&count) == orSuccess);
@@ -72,7 +102,7 @@ int main(void) {
   orEvent_t done = NULL;
   CHECK(orStreamCreateWithFlags(&stream, orStreamNonBlocking) == orSuccess);
   CHECK(orEventCreateWithFlags(&done, orEventDisableTiming) == orSuccess);
-  const int failed = runKernel(stream, done);
+  const int failed = runKernel(stream, done) || runGraph(stream);
   CHECK(orEventDestroy(done) == orSuccess);
   CHECK(orEventCreateWithFlags(&done, orEventInterprocess) == orSuccess);
   orIpcEventHandle_t handle;
