@@ -7,6 +7,7 @@
 #include "runtime/pool/Arenas.h"
 #include "runtime/pool/BlockDevice.h"
 #include "runtime/pool/BlockSizes.h"
+#include "runtime/pool/Checkpoint.h"
 #include "runtime/pool/ParkedBlocks.h"
 #include "runtime/pool/PoolCounters.h"
 #include "runtime/pool/PoolHistory.h"
@@ -19,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -165,6 +167,21 @@ class BlockPool {
   void doNotSplitInPool(PoolId id) {
     const std::lock_guard lock(lock_);
     arenas_.at(id).splits = false;
+  }
+
+  // --- checkpoints of private pools ---
+
+  /// Which blocks of a private pool are allocated now.
+  PoolCheckpoint checkpoint(PoolId id) {
+    const std::lock_guard lock(lock_);
+    return {id, segments_.describe(id)};
+  }
+  /// Brings a pool back to such a state: what is allocated now is freed, and what was
+  /// allocated then is again, whoever owns it. std::nullopt, and the pool is as before,
+  /// if a segment of it is gone or work in other streams holds a block back.
+  std::optional<PoolRestoration> restore(const PoolCheckpoint& checkpoint) {
+    const std::lock_guard lock(lock_);
+    return checkpoint.restore(segments_, counters_);
   }
 
   // --- looking ---

@@ -52,6 +52,21 @@ void Segments::sortUnused(std::vector<PoolBlock*>& blocks) {
       [&](const PoolBlock* a, const PoolBlock* b) { return key(a) < key(b); });
 }
 
+std::vector<PoolBlock*> Segments::usedIn(PoolId pool) const {
+  std::vector<PoolBlock*> used;
+  for (const auto& [pointer, segment] : segments_) {
+    if (segment.first->home->arena.id != pool) {
+      continue;
+    }
+    for (PoolBlock* block = segment.first; block; block = block->after) {
+      if (block->state != PoolBlock::Free) {
+        used.push_back(block);
+      }
+    }
+  }
+  return used;
+}
+
 std::vector<PoolSegmentInfo> Segments::describe(PoolId pool) const {
   std::vector<PoolSegmentInfo> segments;
   for (const auto& [pointer, segment] : segments_) {

@@ -91,6 +91,15 @@ class Segments {
     return block && block->state == PoolBlock::Allocated ? block : nullptr;
   }
 
+  /// The first block of the segment that starts there, or nullptr.
+  PoolBlock* first(char* pointer) const {
+    const auto found = segments_.find(pointer);
+    return found == segments_.end() ? nullptr : found->second.first;
+  }
+
+  /// The blocks of a private pool that are in use.
+  std::vector<PoolBlock*> usedIn(PoolId pool) const;
+
   /// The segments that have no block in use and whose home is accepted, the large
   /// ones first, then by stream, size and address.
   template <class Accept>
