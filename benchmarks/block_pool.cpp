@@ -21,7 +21,7 @@ constexpr size_t kKiB = 1 << 10, kMiB = 1 << 20;
 /// Hands out addresses; nothing is there.
 class NoDevice final : public BlockDevice {
  public:
-  void* mapSegment(size_t bytes) override {
+  void* mapSegment(size_t bytes, Stream /*stream*/) override {
     char* segment = next_;
     next_ += bytes;
     return segment;

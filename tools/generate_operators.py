@@ -118,31 +118,36 @@ def runner(group, kernel):
         def call(bindings):
             return ", ".join(e.expr for e in translate(context, bindings))
 
-        meta = f"op.meta({call(structured.meta_arguments(group))})"
+        meta = f"meta({call(structured.meta_arguments(group))})"
         precomputed = group.out.precomputed
         if precomputed:
-            meta = f"const auto precompute = {meta}"
+            meta = f"precompute.emplace({meta})"
             added = concatMap(list, [*precomputed.replace.values(), precomputed.add])
             # What was replaced is gone.
             context = [e for e in context if e.type.name not in precomputed.replace]
             context += [
-                Expr(f"precompute.{a.name}", structured.argument_type(a, binds=a.name))
+                Expr(f"precompute->{a.name}", structured.argument_type(a, binds=a.name))
                 for a in added
             ]
         context += [
             Expr(
-                f"op.maybe_get_output({place})",
+                f"maybe_get_output({place})",
                 NamedCType(a.nctype.name, MutRefCType(BaseCType(tensorT))),
             )
             for place, a in enumerate(structured.out_arguments(group))
         ]
-        impl = f"op.impl({call(structured.impl_arguments(group))})"
+        impl = f"impl({call(structured.impl_arguments(group))})"
+    name = plain(str(group.out.func.name))
+    kept = ["  std::optional<meta_return_ty> precompute;"] if precomputed else []
     return [
-        f"void run_{plain(str(group.out.func.name))}(StructuredRun& run) {{",
-        f"  StructuredKernel<at::native::structured_{kernel}> op(run);",
-        f"  {meta};",
-        f"  op.compute([&] {{ {impl}; }});",
-        "}",
+        f"struct Run_{name} final",
+        f"    : StructuredKernel<at::native::structured_{kernel}> {{",
+        "  using StructuredKernel::StructuredKernel;",
+        f"  void infer(StructuredRun& run) {{ {meta}; }}",
+        f"  void compute(StructuredRun& run) {{ {impl}; }}",
+        *kept,
+        "};",
+        f"void run_{name}(StructuredRun& run) {{ runObject<Run_{name}>(run); }}",
     ]
 
 

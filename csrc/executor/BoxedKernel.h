@@ -9,6 +9,8 @@ namespace at::native::openreg {
 
 /// Runs any operator that has a CPU kernel, on device memory. Made once per operator and
 /// layout, so that a call finds everything prepared.
+///
+/// Threads: any.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
   /// `key`: what it is registered for; `kernel`: the same layout on the CPU.

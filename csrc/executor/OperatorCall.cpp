@@ -1,7 +1,9 @@
 #include "executor/OperatorCall.h"
 
 #include "executor/ArgumentTypes.h"
+#include "executor/Rehearsal.h"
 #include "executor/RemoteKernel.h"
+#include "runtime/OpenRegCapture.h"
 #include "runtime/OpenRegGenerator.h"
 #include "runtime/OpenRegGuard.h"
 #include "runtime/OpenRegRunningHere.h"
@@ -32,23 +34,39 @@ bool returnsArguments(const c10::FunctionSchema& schema) {
   });
 }
 
-} // namespace
+bool runRemotely(const OpenRegStream* outputs, KernelRun& run) {
+  auto stack = boxArguments(run.arguments);
+  if (!callRemotely(run.op, outputs, stack)) {
+    return false;
+  }
+  if (!run.op.runKernel || !returnsArguments(run.op.handle.schema())) {
+    std::move(stack.begin(), stack.end(), std::back_inserter(run.results));
+  }
+  return true;
+}
 
-void runKernel(const OpenRegStream* outputs, KernelRun& run) {
+template <class Run>
+void runDrawing(KernelRun& run, Run kernel) {
   std::optional<CpuDraw> draw;
   if (run.op.generator) {
     draw.emplace(*run.get<const std::optional<Generator>&>(*run.op.generator));
   }
-  if (C10_UNLIKELY(kernelsRunElsewhere() && !run.op.callsKernels)) {
-    auto stack = boxArguments(run.arguments);
-    if (callRemotely(run.op, outputs, stack)) {
-      if (!run.op.runKernel || !returnsArguments(run.op.handle.schema())) {
-        std::move(stack.begin(), stack.end(), std::back_inserter(run.results));
-      }
-      return;
-    }
-  }
+  kernel();
+}
+
+void runLocally(KernelRun& run) {
   run.op.runKernel ? run.op.runKernel(run) : runBoxed(run);
+}
+
+} // namespace
+
+void runKernel(const OpenRegStream* outputs, KernelRun& run) {
+  runDrawing(run, [&] {
+    if (C10_LIKELY(!kernelsRunElsewhere()) || run.op.callsKernels ||
+        !runRemotely(outputs, run)) {
+      runLocally(run);
+    }
+  });
 }
 
 namespace {
@@ -70,6 +88,9 @@ class OperatorCall {
   Results run() {
     OperatorInfo& op = call_.op;
     if (op.outputs == OutputSource::Kernel) {
+      if (C10_UNLIKELY(c10::openreg::isCapturing(call_.stream))) {
+        return capture(nullptr);
+      }
       op.waits.note();
       return wait();
     }
@@ -78,8 +99,12 @@ class OperatorCall {
     }
     const Signature key = call_.signature();
     if (auto outputs = op.shapes.make(key, call_.device)) {
-      queue(std::move(*outputs));
+      queue(*outputs);
+      setResults(std::move(*outputs));
       return std::move(results_);
+    }
+    if (C10_UNLIKELY(c10::openreg::isCapturing(call_.stream))) {
+      return capture(&key);
     }
     op.firstCalls.note();
     temporariesOnHost_ = true;
@@ -108,6 +133,26 @@ class OperatorCall {
     changed_.assign(call_.arguments.begin(), call_.arguments.end());
     changed_[place] = argument(generator_);
     call_.arguments = {changed_.data(), changed_.size()};
+  }
+
+  /// Adds the call to the graph that its stream records. If nobody knows its results
+  /// beforehand, a call that waits spoils the capture, as it does on a GPU.
+  Results capture(const Signature* key) {
+    auto rehearsed = rehearse(call_, [this](ArgumentSpan arguments) {
+      KernelRun run{call_.op, arguments};
+      runDrawing(run, [&] { runLocally(run); });
+      return std::move(run.results);
+    });
+    if (!rehearsed) {
+      return wait();
+    }
+    queue(rehearsed->made);
+    results_ = std::move(rehearsed->results);
+    if (key) {
+      rehearsed->made.clear();
+      remember(*key);
+    }
+    return std::move(results_);
   }
 
   bool trySmall() {
@@ -218,7 +263,7 @@ class OperatorCall {
     }
   }
 
-  void queue(std::vector<Tensor> outputs);
+  void queue(std::span<const Tensor> outputs);
 
   Invocation call_;
   std::optional<Generator> generator_;
@@ -236,14 +281,15 @@ bool liesAsPlanned(const Tensor& planned, const Tensor& result) {
 }
 
 /// Copies results that do not lie where they were planned.
-void settleOutputs(std::span<const Tensor> planned, Results& results) {
+void settleOutputs(
+    std::span<const Tensor> planned,
+    std::span<const Tensor> results) {
   // First all clones: a result may lie in memory that is planned for another, or in
   // its own but in another order.
   std::vector<Tensor> elsewhere(planned.size());
   for (size_t i = 0; i < planned.size(); ++i) {
-    const Tensor& result = results[i].toTensor();
-    if (planned[i].defined() && !liesAsPlanned(planned[i], result)) {
-      elsewhere[i] = result.clone();
+    if (planned[i].defined() && !liesAsPlanned(planned[i], results[i])) {
+      elsewhere[i] = results[i].clone();
     }
   }
   for (size_t i = 0; i < planned.size(); ++i) {
@@ -267,7 +313,7 @@ void runPlanned(QueuedInvocation& queued) {
       const OutputScope scope(nullptr, 0, planned);
       runKernel(nullptr, run);
     }
-    settleOutputs(queued.outputs, run.results);
+    settleOutputs(queued.outputs, tensorsAmong(run.results));
   }
   TORCH_CHECK(
       !isPlannedMemoryKept(planned),
@@ -277,7 +323,7 @@ void runPlanned(QueuedInvocation& queued) {
 }
 // docs:end run-planned
 
-void OperatorCall::queue(std::vector<Tensor> outputs) {
+void OperatorCall::queue(std::span<const Tensor> outputs) {
   struct Work {
     std::unique_ptr<QueuedInvocation> queued;
     bool gradMode;
@@ -293,7 +339,6 @@ void OperatorCall::queue(std::vector<Tensor> outputs) {
             std::make_unique<QueuedInvocation>(call_, outputs),
             c10::GradMode::is_enabled()});
   });
-  setResults(std::move(outputs));
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "executor/LibraryWorkspaces.h"
 
+#include <ATen/core/enum_tag.h>
 #include <ATen/core/jit_type.h>
 
 #include <mutex>
@@ -85,6 +86,14 @@ KernelChecks kernelChecksOf(const c10::FunctionSchema& schema) {
   return found == known.end() ? KernelChecks::Nothing : found->second;
 }
 
+// Of index_put the form that waits is the one for masks.
+bool readsDataInCall(const c10::OperatorHandle& op, OutputSource source) {
+  return source == OutputSource::Kernel &&
+      (op.hasTag(at::Tag::dynamic_output_shape) ||
+       op.hasTag(at::Tag::data_dependent_output) ||
+       op.schema().name() == "aten::_index_put_impl_");
+}
+
 ThreadSums threadSumsOf(std::string_view name) {
   static const std::unordered_map<std::string_view, ThreadSums> known{
       {"aten::_fft_c2c", ThreadSums::Always},
@@ -156,6 +165,7 @@ OperatorInfo::OperatorInfo(
       generator(generatorArgument(op.schema())),
       checksData(checksDataInKernel(op.schema().name())),
       kernelChecks(kernelChecksOf(op.schema())),
+      readsData(readsDataInCall(op, source)),
       isProduct(isMatrixProduct(op.schema().name())),
       addsFirst(op.schema().name().find("add") != std::string::npos),
       addsRows(op.schema().name().find("addmm") != std::string::npos),

@@ -109,6 +109,9 @@ class OperatorInfo {
   /// GPU such an error is asynchronous.
   const bool checksData;
   const KernelChecks kernelChecks;
+  /// Whether its results, or their shapes, are data of the device: a GPU's program waits
+  /// for them too.
+  const bool readsData;
   /// Whether it is a product of matrices, for which a GPU's libraries keep memory,
   /// whether something to add comes before the factors, and whether that may be a row.
   const bool isProduct, addsFirst, addsRows;

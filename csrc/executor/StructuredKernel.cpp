@@ -1,15 +1,16 @@
 #include "executor/StructuredKernel.h"
 
 #include "executor/OperatorCall.h"
+#include "executor/Rehearsal.h"
 #include "executor/RemoteKernel.h"
 #include "runtime/OpenRegAddress.h"
+#include "runtime/OpenRegCapture.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegLostMemory.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/empty_strided.h>
 
 namespace at::native::openreg {
 
@@ -226,14 +227,14 @@ void StructuredRun::compute(TensorIteratorBase* iterator, Body kernel) {
   }
   const bool makesOutputs = form_ == Form::Functional;
   hasStridesOfCpu_ = !makesOutputs || !iterator || keepsStrides(*iterator);
+  casts_ = iterator && castsOperands(*iterator, !makesOutputs);
   if (!call_->isSmall() || !hasStridesOfCpu_) {
     return;
   }
-  const bool casts = iterator &&
-      (castsOperands(*iterator, !makesOutputs) || call_->op.wantsCpuTensors ||
-       c10::openreg::detail::anyMemoryLost.load(std::memory_order_relaxed));
+  const bool wantsAliases = casts_ || call_->op.wantsCpuTensors ||
+      c10::openreg::detail::anyMemoryLost.load(std::memory_order_relaxed);
   const auto run = [&] {
-    if (iterator && !casts) {
+    if (iterator && !wantsAliases) {
       pointAtMemory(*iterator);
       kernel();
       return;
@@ -287,12 +288,67 @@ struct QueuedStructured {
   }
 };
 
+// docs:begin prepared-structured
+/// A call as a graph keeps it: the object and what it works on. Its meta function runs
+/// here, on aliases, and each replay runs the kernel alone.
+class PreparedStructured {
+ public:
+  explicit PreparedStructured(std::unique_ptr<QueuedInvocation> queued)
+      : kept_(std::make_unique<Kept>(std::move(queued))) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    kept_->queued->op.runStructured(kept_->run);
+  }
+  void operator()() {
+    kept_->run.repeat();
+  }
+
+ private:
+  struct Kept {
+    explicit Kept(std::unique_ptr<QueuedInvocation> invocation)
+        : queued(std::move(invocation)),
+          run(queued->arguments, queued->outputs, /*keeps=*/true) {}
+
+    const std::unique_ptr<QueuedInvocation> queued;
+    StructuredRun run;
+  };
+  std::unique_ptr<Kept> kept_;
+};
+// docs:end prepared-structured
+
+/// Adds the call to the graph that its stream records, with the outputs that there are.
+void captureCall(
+    const Invocation& call,
+    const StructuredRun& run,
+    std::span<Tensor> outputs) {
+  const OperatorInfo& op = call.op;
+  if (!call.isKnownGood(outputs) &&
+      (!op.supported.has(call.variant) ||
+       op.kernelChecks == KernelChecks::Arguments)) {
+    rehearse(call, outputs, [&](ArgumentSpan given, std::span<Tensor> written) {
+      StructuredRun rehearsal(given, written);
+      call.op.runStructured(rehearsal);
+    });
+    call.noteSupported();
+  }
+  call.withKernel(outputs, [&](const KernelNow& kernel) {
+    auto queued = std::make_unique<QueuedInvocation>(call, outputs);
+    if (run.casts() || kernelsRunElsewhere()) {
+      queue(kernel, QueuedStructured{std::move(queued)});
+    } else {
+      queue(kernel, PreparedStructured(std::move(queued)));
+    }
+  });
+}
+
 /// Goes on with a call whose outputs are there, but not yet computed.
 void finishCall(
     const Invocation& call,
     const StructuredRun& run,
     std::span<Tensor> outputs) {
   OperatorInfo& op = call.op;
+  if (C10_UNLIKELY(c10::openreg::isCapturing(call.stream))) {
+    return captureCall(call, run, outputs);
+  }
   if (C10_UNLIKELY(!run.hasStridesOfCpu())) {
     Results results = callAndWait(op, call.arguments);
     for (size_t place = 0; place < outputs.size(); ++place) {

@@ -9,6 +9,7 @@
 #include <ATen/TensorMeta.h>
 
 #include <array>
+#include <memory>
 #include <span>
 
 namespace at::native::openreg {
@@ -27,7 +28,8 @@ enum class Form : uint8_t { Functional, InPlace, Out };
 ///   the memory of its operands, without a tensor in between;
 /// - any other kernel gets aliases of its arguments and outputs.
 /// Otherwise the arguments are kept, and the stream's thread runs both functions on
-/// aliases, with outputs that are given.
+/// aliases, with outputs that are given. A graph keeps the object that has run its meta
+/// function on aliases: a replay runs the kernel alone.
 // docs:end structured-run
 class StructuredRun {
  public:
@@ -37,9 +39,16 @@ class StructuredRun {
         form_(form),
         arguments_(call.arguments),
         outputs_(outputs) {}
-  /// On the stream's thread: arguments and outputs are aliases.
-  StructuredRun(ArgumentSpan arguments, std::span<Tensor> outputs)
-      : form_(Form::Out), arguments_(arguments), outputs_(outputs) {}
+  /// On the stream's thread: arguments and outputs are aliases. With `keeps` the kernel
+  /// is not run but kept, together with its object, for repeat().
+  StructuredRun(
+      ArgumentSpan arguments,
+      std::span<Tensor> outputs,
+      bool keeps = false)
+      : form_(Form::Out),
+        keeps_(keeps),
+        arguments_(arguments),
+        outputs_(outputs) {}
 
   template <class T>
   T get(size_t place) const {
@@ -59,6 +68,17 @@ class StructuredRun {
   /// Runs the kernel now, if now is the time for it.
   void compute(TensorIteratorBase* iterator, Body kernel);
 
+  /// The object of an operator, on which its meta function has run, and its kernel.
+  using Object = std::unique_ptr<at::impl::MetaBase>;
+  using Kernel = void (*)(at::impl::MetaBase& object, StructuredRun& run);
+  bool keeps() const {
+    return keeps_;
+  }
+  void keep(Object object, Kernel kernel) {
+    object_ = std::move(object);
+    kernel_ = kernel;
+  }
+
   // --- for the executor ---
   /// How far it came.
   bool inferred() const {
@@ -66,6 +86,16 @@ class StructuredRun {
   }
   bool computed() const {
     return computed_;
+  }
+  /// Whether the CPU casts operands while it builds its iterator: then the object
+  /// holds copies, and is good for one run.
+  bool casts() const {
+    return casts_;
+  }
+  /// Runs the kernel that was kept.
+  void repeat() {
+    kernel_(*object_, *this);
+    copyProxies();
   }
   /// Whether the CPU's outputs would lie as these do. It casts its inputs to one dtype
   /// before it looks at their strides, a device afterwards; that matters for inputs whose
@@ -81,8 +111,9 @@ class StructuredRun {
   void withAliases(Use use);
   void copyProxies();
 
-  const Invocation* const call_ = nullptr; // nullptr: on the stream's thread
+  const Invocation* const call_ = nullptr; // nullptr: arguments are aliases
   const Form form_;
+  const bool keeps_ = false;
   ArgumentSpan arguments_;
   std::span<Tensor> outputs_;
   // What the kernel writes to if an output has other strides than it must have.
@@ -90,13 +121,17 @@ class StructuredRun {
   bool hasStridesOfCpu_ = true;
   bool inferred_ = false;
   bool computed_ = false;
+  bool casts_ = false;
+  Object object_; // that was kept
+  Kernel kernel_ = nullptr;
 };
 
 // docs:begin structured-kernel
-/// PyTorch's own kernel class, whose outputs are the run's. Generated code calls
-/// `meta()` and then `compute()` with `impl()`.
+/// PyTorch's own kernel class, whose outputs are the run's. Generated code derives from
+/// it once more: `infer()` calls `meta()` and `compute()` calls `impl()`, on the arguments
+/// of the run.
 template <class Native>
-class StructuredKernel final : public Native {
+class StructuredKernel : public Native {
  public:
   explicit StructuredKernel(StructuredRun& run) : run_(run) {}
 
@@ -118,15 +153,15 @@ class StructuredKernel final : public Native {
     return run_.output(place);
   }
 
-  template <class Kernel>
-  void compute(Kernel kernel) {
-    TensorIteratorBase* iterator = nullptr;
-    if constexpr (kIterates) {
-      iterator = this;
-    }
-    run_.compute(iterator, kernel);
-  }
   // docs:end structured-kernel
+
+  TensorIteratorBase* iterator() {
+    if constexpr (kIterates) {
+      return this;
+    } else {
+      return nullptr;
+    }
+  }
 
  private:
   static constexpr bool kIterates =
@@ -146,6 +181,23 @@ class StructuredKernel final : public Native {
 
   StructuredRun& run_;
 };
+
+/// Runs an operator whose object is of class `Object`, derived from StructuredKernel.
+template <class Object>
+void runObject(StructuredRun& run) {
+  if (C10_UNLIKELY(run.keeps())) {
+    auto object = std::make_unique<Object>(run);
+    object->infer(run);
+    run.keep(
+        std::move(object), [](at::impl::MetaBase& kept, StructuredRun& again) {
+          static_cast<Object&>(kept).compute(again);
+        });
+    return;
+  }
+  Object object(run);
+  object.infer(run);
+  run.compute(object.iterator(), [&] { object.compute(run); });
+}
 
 /// Calls a structured operator. `outputs` are empty in the functional form, which fills
 /// them; otherwise they are the tensors that the call changes.

@@ -1,7 +1,10 @@
 #include "runtime/OpenRegDeviceMemory.h"
 
 #include "runtime/OpenRegAddress.h"
+#include "runtime/OpenRegCapture.h"
 #include "runtime/OpenRegRunningHere.h"
+
+#include <optional>
 
 namespace c10::openreg {
 namespace {
@@ -11,7 +14,12 @@ class PoolDevice final : public BlockDevice {
  public:
   explicit PoolDevice(int index) : index_(index) {}
 
-  void* mapSegment(size_t bytes) override {
+  void* mapSegment(size_t bytes, Stream stream) override {
+    // Memory for what is being captured: it is not part of the graph itself.
+    std::optional<RelaxedCapture> relaxed;
+    if (isCapturing(static_cast<orStream_t>(stream))) {
+      relaxed.emplace();
+    }
     return mallocOn(index_, bytes);
   }
   void unmapSegment(void* segment) override {

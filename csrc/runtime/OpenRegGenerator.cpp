@@ -1,9 +1,12 @@
 #include "runtime/OpenRegGenerator.h"
 
+#include "runtime/OpenRegCapture.h"
+#include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegFunctions.h"
 
 #include <array>
+#include <utility>
 
 namespace c10::openreg {
 namespace {
@@ -31,14 +34,40 @@ at::Generator makeGenerator(DeviceIndex device, uint64_t seed) {
 
 // --- the state ----------------------------------------------------------------
 
-void GeneratorState::useIn(const OpenRegStream& stream) {
-  const std::lock_guard lock(using_);
-  if (lastStream_ && *lastStream_ != stream) {
+void GeneratorState::orderAfter(
+    std::optional<OpenRegStream>& last,
+    const OpenRegStream& stream) {
+  if (last && *last != stream) {
     OpenRegEvent drawn;
-    drawn.record(*lastStream_);
+    drawn.record(*last);
     drawn.block(stream);
   }
-  lastStream_ = stream;
+  last = stream;
+}
+
+void GeneratorState::useIn(const OpenRegStream& stream) {
+  const std::lock_guard lock(using_);
+  if (C10_LIKELY(captures_ == 0) && !isCapturing(stream)) {
+    orderAfter(lastStream_, stream);
+    return;
+  }
+  TORCH_CHECK(
+      captures_ > 0,
+      "Attempt to increase offset for an OpenReg generator not in capture "
+      "mode.\n"
+      "Register it with the graph before the capture begins: "
+      "graph.register_generator_state(generator).");
+  TORCH_CHECK(
+      isCapturing(stream),
+      "Offset increment outside graph capture encountered unexpectedly: a "
+      "graph that draws from this OpenReg generator is being captured, in "
+      "another stream than ",
+      stream.unwrap(),
+      ".");
+  if (lastCapturing_ && captureOf(*lastCapturing_) != captureOf(stream)) {
+    lastCapturing_.reset(); // a capture that is over
+  }
+  orderAfter(lastCapturing_, stream);
 }
 
 std::unique_lock<std::mutex> GeneratorState::settle() {
@@ -49,9 +78,42 @@ std::unique_lock<std::mutex> GeneratorState::settle() {
   }
   if (last) {
     // Not a wait of the program: a GPU has no need of it.
+    const RelaxedCapture relaxed;
     OPENREG_CHECK(orStreamSynchronize(*last));
   }
   return lock();
+}
+
+// --- graphs ---
+
+void GeneratorState::addGraph() {
+  const std::lock_guard lock(using_);
+  if (graphs_++ == 0) {
+    // The seed and the offset, which a GPU's kernels read when they are replayed.
+    for (DataPtr& memory : graphMemory_) {
+      memory = getOpenRegDeviceAllocator().allocate(sizeof(int64_t));
+    }
+  }
+}
+
+void GeneratorState::removeGraph() noexcept {
+  const std::lock_guard lock(using_);
+  if (--graphs_ == 0) {
+    graphMemory_ = {};
+  }
+}
+
+void GeneratorState::beginCapture() {
+  const auto settled = settle();
+  const std::lock_guard lock(using_);
+  lastStream_.reset();
+  ++captures_;
+}
+
+bool GeneratorState::endCapture() noexcept {
+  const std::lock_guard lock(using_);
+  --captures_;
+  return std::exchange(lastCapturing_, std::nullopt).has_value();
 }
 
 // --- the generator ------------------------------------------------------------
@@ -75,8 +137,24 @@ OpenRegGeneratorImpl* OpenRegGeneratorImpl::clone_impl() const {
   return new OpenRegGeneratorImpl(device().index(), std::move(copy));
 }
 
+void OpenRegGeneratorImpl::checkNotCapturing(const char* method) const {
+  TORCH_CHECK(
+      !isCapturing(currentStreamOf(device())),
+      "Cannot call OpenRegGeneratorImpl::",
+      method,
+      " during OpenReg graph capture. Call it before the capture or before a "
+      "replay.");
+}
+
 void OpenRegGeneratorImpl::set_current_seed(uint64_t seed) {
   const auto state = this->state();
+  if (C10_UNLIKELY(isCapturing(currentStreamOf(device())))) {
+    TORCH_CHECK(
+        seed == current_seed(),
+        "OpenRegGeneratorImpl::set_current_seed can be called during stream "
+        "capture only if new seed is the same as the original seed.");
+    return;
+  }
   const auto lock = state->settle();
   state->set_current_seed(seed);
 }
@@ -88,12 +166,14 @@ uint64_t OpenRegGeneratorImpl::current_seed() const {
 }
 
 uint64_t OpenRegGeneratorImpl::seed() {
+  checkNotCapturing("seed");
   const uint64_t random = c10::detail::getNonDeterministicRandom();
   set_current_seed(random);
   return random;
 }
 
 void OpenRegGeneratorImpl::set_state(const TensorImpl& bytes) {
+  checkNotCapturing("set_state");
   const auto state = this->state();
   const auto lock = state->settle();
   state->set_state(bytes);
@@ -135,13 +215,17 @@ CpuDraw::CpuDraw(const at::Generator& generator)
         return state->lock();
       }()) {}
 
+intrusive_ptr<GeneratorState> stateOf(const at::Generator& generator) {
+  return implOf(generator)->state();
+}
+
 at::Generator generatorFor(
     const std::optional<at::Generator>& given,
     const OpenRegStream& stream) {
   const at::Generator& generator = given && given->defined()
       ? *given
       : getDefaultOpenRegGenerator(stream.device_index());
-  auto state = implOf(generator)->state();
+  auto state = stateOf(generator);
   state->useIn(stream);
   return at::Generator(std::move(state));
 }

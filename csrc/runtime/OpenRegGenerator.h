@@ -6,6 +6,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 
+#include <array>
 #include <mutex>
 #include <optional>
 
@@ -15,7 +16,8 @@ namespace c10::openreg {
 /// kernels accept it and a seed gives the same numbers on both.
 ///
 /// Numbers are drawn in the order of the program, whatever streams the draws are
-/// queued in.
+/// queued in. Inside of a capture nothing is drawn: each replay draws, and so goes on
+/// where the last one ended.
 ///
 /// Threads: any may call anything of its own; of CPUGeneratorImpl under lock().
 class GeneratorState final : public at::CPUGeneratorImpl {
@@ -23,8 +25,20 @@ class GeneratorState final : public at::CPUGeneratorImpl {
   using CPUGeneratorImpl::CPUGeneratorImpl;
 
   /// To be called before work that draws is queued in `stream`: makes it wait for
-  /// earlier draws in other streams.
+  /// earlier draws in other streams. Throws if the stream is capturing and the state is
+  /// not, or the other way round.
   void useIn(const OpenRegStream& stream);
+
+  // --- for graphs ---
+  /// A graph may draw from it. As on a GPU the first one costs two small blocks of
+  /// memory of the current stream, which go with the last.
+  void addGraph();
+  void removeGraph() noexcept;
+  /// From now on streams that capture draw from it, and no others. Waits for earlier
+  /// draws.
+  void beginCapture();
+  /// Ends that. Returns whether captured work draws.
+  bool endCapture() noexcept;
 
   /// Waits for the draws that are queued, and keeps others out while the lock is
   /// held.
@@ -36,9 +50,17 @@ class GeneratorState final : public at::CPUGeneratorImpl {
   }
 
  private:
+  void orderAfter(
+      std::optional<OpenRegStream>& last,
+      const OpenRegStream& stream);
+
   std::mutex drawing_;
-  std::mutex using_;
+  std::mutex using_; // guards what follows
   std::optional<OpenRegStream> lastStream_;
+  int captures_ = 0; // underway
+  std::optional<OpenRegStream> lastCapturing_; // that draws
+  int graphs_ = 0;
+  std::array<DataPtr, 2> graphMemory_;
 };
 
 /// A generator of an openreg device: the device, and a state that generators can
@@ -80,6 +102,7 @@ class OpenRegGeneratorImpl final : public GeneratorImpl {
 
  private:
   OpenRegGeneratorImpl* clone_impl() const override;
+  void checkNotCapturing(const char* method) const;
 
   mutable std::mutex sharing_;
   intrusive_ptr<GeneratorState> state_;
@@ -108,6 +131,9 @@ class [[nodiscard]] CpuDraw {
 at::Generator generatorFor(
     const std::optional<at::Generator>& given,
     const OpenRegStream& stream);
+
+/// The state of a generator of an openreg device. Throws for any other generator.
+intrusive_ptr<GeneratorState> stateOf(const at::Generator& generator);
 
 /// The generator a device uses when none is given; made on first use with a seed
 /// that nobody can foresee. -1: the current device.

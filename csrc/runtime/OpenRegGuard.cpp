@@ -1,5 +1,6 @@
 #include "runtime/OpenRegGuard.h"
 
+#include "runtime/OpenRegCapture.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegThreads.h"
 
@@ -116,6 +117,10 @@ bool OpenRegGuardImpl::queryStream(const Stream& stream) const {
 
 void OpenRegGuardImpl::synchronizeStream(const Stream& stream) const {
   OpenRegStream(stream).synchronize();
+}
+
+bool OpenRegGuardImpl::isStreamCapturing(const Stream& stream) const {
+  return isCapturing(OpenRegStream(stream));
 }
 
 void OpenRegGuardImpl::recordDataPtrOnStream(

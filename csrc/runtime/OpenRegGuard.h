@@ -46,6 +46,7 @@ struct OpenRegGuardImpl final : c10::impl::DeviceGuardImplInterface {
   void* getStreamNativeHandle(Stream stream) const override;
   bool queryStream(const Stream& stream) const override;
   void synchronizeStream(const Stream& stream) const override;
+  bool isStreamCapturing(const Stream& stream) const override;
   void recordDataPtrOnStream(const DataPtr& data, const Stream& stream)
       const override;
 

@@ -1,5 +1,6 @@
 #include "runtime/OpenRegHostAllocator.h"
 
+#include "runtime/OpenRegCapture.h"
 #include "runtime/OpenRegEvent.h"
 
 #include <cstring>
@@ -49,7 +50,9 @@ struct HostCache final
   }
 
  private:
+  // Pinned memory and its events are no part of what a stream captures meanwhile.
   void allocate_host_memory(size_t size, void** pointer) override {
+    const RelaxedCapture relaxed;
     OPENREG_CHECK(orMallocHost(pointer, size));
   }
 
@@ -70,6 +73,7 @@ struct HostCache final
   }
 
   bool query_event(OpenRegEvent& event) override {
+    const RelaxedCapture relaxed;
     return event.query();
   }
 

@@ -4,6 +4,7 @@
 #include "executor/Layouts.h"
 #include "executor/OperatorKernel.h"
 #include "runtime/OpenRegAddress.h"
+#include "runtime/OpenRegCapture.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegHostAllocator.h"
 #include "runtime/OpenRegLostMemory.h"
@@ -101,6 +102,13 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
   const bool toDevice = isOpenReg(dst);
   const Tensor& host = toDevice ? src : dst;
   const OpenRegStream stream = streamOf(toDevice ? dst : src);
+  const bool capturing = c10::openreg::isCapturing(stream);
+  // A graph could not find pageable memory again.
+  TORCH_CHECK(
+      !capturing || c10::openreg::isPinned(host.const_data_ptr()),
+      "Cannot copy between CPU and OpenReg tensors during OpenReg graph "
+      "capture unless the CPU tensor is pinned. Please use "
+      "tensor.pin_memory() or allocate the tensor with pin_memory=True.");
   if (!non_blocking) {
     c10::openreg::noteSynchronization(stream); // before anything is copied
   }
@@ -111,7 +119,9 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
       toDevice ? orMemcpyHostToDevice : orMemcpyDeviceToHost,
       stream);
   if (non_blocking) {
-    noteUse(host, stream);
+    if (!capturing) { // else whoever replays keeps the memory
+      noteUse(host, stream);
+    }
   } else {
     OPENREG_CHECK(orStreamSynchronize(stream));
   }

@@ -16,8 +16,8 @@ class BlockDevice {
   using Event = void*;
 
   virtual ~BlockDevice() = default;
-  /// Memory of the device; nullptr if there is not enough.
-  virtual void* mapSegment(size_t bytes) = 0;
+  /// Memory of the device, for work of the stream; nullptr if there is not enough.
+  virtual void* mapSegment(size_t bytes, Stream stream) = 0;
   /// Takes it back; waits for work that may use it.
   virtual void unmapSegment(void* segment) = 0;
   /// Throws if the device is broken: then it takes nothing back.

@@ -11,7 +11,7 @@ PoolBlock* Reserve::map(
       this->bytes() > limit_ - bytes) {
     return nullptr;
   }
-  void* pointer = device_.mapSegment(bytes);
+  void* pointer = device_.mapSegment(bytes, home.stream);
   if (!pointer) {
     return nullptr;
   }

@@ -18,7 +18,7 @@ class HeapDevice final : public BlockDevice {
  public:
   explicit HeapDevice(size_t capacity) : capacity_(capacity) {}
 
-  void* mapSegment(size_t bytes) override {
+  void* mapSegment(size_t bytes, Stream /*stream*/) override {
     if (used_.fetch_add(bytes) + bytes > capacity_) {
       used_ -= bytes;
       return nullptr;

@@ -48,7 +48,7 @@ class FakeDevice : public BlockDevice {
     }
   }
 
-  void* mapSegment(size_t bytes) override {
+  void* mapSegment(size_t bytes, Stream /*stream*/) override {
     mapped.push_back(bytes);
     EXPECT_NE(bytes, 0u); // for a real device an error, not a lack of memory
     if (onMap && !onMap(mapped.size() - 1)) {

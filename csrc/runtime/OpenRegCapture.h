@@ -1,0 +1,37 @@
+// Streams whose work is recorded into a graph. Free of c10, as what asks is.
+//
+// Threads: any; RelaxedCapture is for the thread that makes it.
+#pragma once
+
+#include "runtime/OpenRegException.h"
+
+#include <cstdint>
+
+namespace c10::openreg {
+
+/// Whether the work of a stream is recorded and not run. True as well for a capture
+/// that is spoiled and not ended yet: its next call says so.
+bool isCapturing(orStream_t stream) noexcept;
+
+/// The number of the capture that a stream takes part in; 0 if there is none, or only
+/// a spoiled one.
+uint64_t captureOf(orStream_t stream) noexcept;
+
+/// Lets the calling thread do for a while what captures forbid, for instance allocate
+/// memory: for code that knows that it does the captured work no harm.
+class [[nodiscard]] RelaxedCapture {
+ public:
+  RelaxedCapture() noexcept {
+    OPENREG_CHECK_WARN(orThreadExchangeStreamCaptureMode(&mode_));
+  }
+  ~RelaxedCapture() {
+    OPENREG_CHECK_WARN(orThreadExchangeStreamCaptureMode(&mode_));
+  }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  orStreamCaptureMode mode_ = orStreamCaptureModeRelaxed; // then the one before
+};
+
+} // namespace c10::openreg
