@@ -11,6 +11,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 SHORT = {
+    "graphs": ["--scale", "0", "--rounds", "1"],
     "operators": ["--calls", "2", "--rounds", "1"],
     "profiler": ["--calls", "2", "--rounds", "1"],
     "side_by_side": ["--scale", "0", "--rounds", "1", "--threads", "1"],
@@ -145,6 +146,16 @@ def test_the_rival_is_a_process_without_the_device(load):
         assert "libtorch" in libraries
         assert "libopenreg" not in libraries
     assert cpu._process.returncode == 0
+
+
+def test_graphs_gives_a_ratio_for_each_row(run):
+    text, rows = run("graphs")
+    lines = text.splitlines()[1:]
+    assert len(lines) == len(rows) == 3
+    for line, (name, row) in zip(lines, rows.items(), strict=True):
+        assert line.startswith(name)
+        assert row["ratio"] == pytest.approx(row["replay_us"] / row["cpu_us"])
+        assert line.endswith("ok" if row["within"] else "over")
 
 
 def test_the_best_round_counts_and_all_take_turns(load, monkeypatch):

@@ -51,7 +51,6 @@ def test_an_event_cannot_be_copied(way):
         ({"nosuch": True}, TypeError, "unexpected keyword argument 'nosuch'"),
         ({"enable_timing": "no"}, TypeError, "enable_timing"),
         ({"blocking": "no"}, TypeError, "blocking"),
-        ({"external": True}, NotImplementedError, "external=False"),
     ],
 )
 def test_an_event_refuses_wrong_arguments(arguments, error, text):

@@ -20,7 +20,7 @@ GOLDEN = Path(__file__).parent / "golden"
 PAGE = Path(__file__).parent.parent / "docs" / "differences.md"
 RECORDS = [
     json.loads((GOLDEN / name).read_text())
-    for name in ("golden.json", "misuse.json", "memory.json")
+    for name in ("golden.json", "misuse.json", "graphs.json", "memory.json")
 ]
 RECORDED = {
     case: outcome for record in RECORDS for case, outcome in record["cases"].items()

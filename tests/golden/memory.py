@@ -8,6 +8,7 @@ memory.json has what the GPU did, and the names of the figures.
 import json
 
 import memory_blocks  # noqa: F401
+import memory_graphs  # noqa: F401
 import memory_limits  # noqa: F401
 import memory_models  # noqa: F401
 import memory_use  # noqa: F401

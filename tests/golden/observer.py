@@ -169,6 +169,7 @@ def observe_in_child(function, apart, environment):
 
 def main():
     import api_cases  # noqa: F401
+    import graph_cases  # noqa: F401
     import misuse_cases  # noqa: F401
     import profiler_cases  # noqa: F401
     import rng_cases  # noqa: F401

@@ -34,6 +34,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
   addEvent(module);
   addFallback(module);
   addGenerator(module);
+  addGraph(module);
   addIpc(module);
   addMemory(module);
   addMemoryHistory(module);

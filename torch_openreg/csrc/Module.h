@@ -13,6 +13,7 @@ void addDevice(py::module_& module);
 void addEvent(py::module_& module);
 void addFallback(py::module_& module);
 void addGenerator(py::module_& module);
+void addGraph(py::module_& module);
 void addIpc(py::module_& module);
 void addMemory(py::module_& module);
 void addMemoryHistory(py::module_& module);

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import _lazy, amp, memory, nvtx, profiler, random, sparse, streams
+from . import _lazy, amp, graphs, memory, nvtx, profiler, random, sparse, streams
 from . import _dlpack as _dlpack
 from . import _gpu_trace as _gpu_trace
 from . import _sharing as _sharing
@@ -78,6 +78,14 @@ from ._runtime import OpenRegError, check_error, openregrt, openregStatus
 from ._sharing import ipc_collect
 from ._usage import clock_rate, device_memory_used, memory_usage, utilization
 from .fallback import fallback_report, reset_fallback_report
+from .graphs import (
+    _POOL_HANDLE as _POOL_HANDLE,
+    OpenRegGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
 from .memory import (
     MemPool,
     OpenRegPluggableAllocator,
@@ -168,6 +176,7 @@ __all__ = [
     "LongTensor",
     "MemPool",
     "OpenRegError",
+    "OpenRegGraph",
     "OpenRegPluggableAllocator",
     "OutOfMemoryError",
     "ShortStorage",
@@ -205,6 +214,9 @@ __all__ = [
     "get_rng_state_all",
     "get_stream_from_external",
     "get_sync_debug_mode",
+    "graph",
+    "graph_pool_handle",
+    "graphs",
     "has_half",
     "has_magma",
     "host_memory_stats",
@@ -214,9 +226,11 @@ __all__ = [
     "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
     "list_gpu_processes",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "mark",

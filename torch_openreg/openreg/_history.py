@@ -1,7 +1,6 @@
 """Memory: where it was allocated, what happened to it, and pools of one's own."""
 
 import contextlib
-import itertools
 import pickle
 import sys
 from collections.abc import Callable, Iterator
@@ -90,8 +89,6 @@ class MemPool:
         no_split: hand out its segments whole
     """
 
-    _ids = itertools.count(1)
-
     def __init__(
         self,
         allocator: None = None,
@@ -104,7 +101,7 @@ class MemPool:
                 f"got {type(allocator).__name__}"
             )
         _lazy_init()
-        self.id = (0, next(self._ids))
+        self.id = _C._graphPoolHandle()
         for device in range(device_count()):
             _C._retainPool(device, self.id, use_on_oom, not no_split)
 

@@ -110,7 +110,9 @@ class Event(torch.Event):
         enable_timing: whether :meth:`elapsed_time` shall work
         blocking: accepted as by torch.cuda; waiting here never burns a core
         interprocess: whether other processes can open it; then it has no timing
-        external: not supported yet
+        external: whether a capture makes nodes of recording it and of waiting for it,
+            so that each replay does both; without it they order the nodes of the
+            graph and mean nothing outside
     """
 
     def __new__(
@@ -120,15 +122,12 @@ class Event(torch.Event):
         interprocess: bool = False,
         external: bool = False,
     ) -> Event:
-        if external:
-            raise NotImplementedError(
-                "openreg events cannot be external to a graph yet: use external=False"
-            )
         event = super().__new__(
             cls, "openreg", enable_timing=enable_timing, blocking=blocking
         )
         event._interprocess = interprocess
         event._timed = enable_timing
+        event._external = external
         return event
 
     @classmethod
@@ -171,11 +170,19 @@ class Event(torch.Event):
         """Stand for all work queued in a stream, by default the current one."""
         where = _stream_or_current(stream)
         self._create_shared(where.device_index)
-        super().record(where)
+        if self._external and where.is_capturing():
+            place = where.stream_id, where.device_index
+            _C._recordExternalEvent(self, *place, self._timed)
+        else:
+            super().record(where)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
         """Let later work of a stream, by default the current one, wait for this."""
-        super().wait(_stream_or_current(stream))
+        where = _stream_or_current(stream)
+        if self._external and self.event_id and where.is_capturing():
+            _C._waitForExternalEvent(self, where.stream_id, where.device_index)
+        else:
+            super().wait(where)
 
     def elapsed_time(self, end_event: torch.Event) -> float:
         """Milliseconds from this event to another, both timed and finished."""

@@ -1,0 +1,40 @@
+// What whoever keeps several graphs in one pool of memory needs besides graphs: to bring
+// the pool back to an earlier state, and to say who owns what then.
+//
+// Threads: any, but the storages are the caller's.
+#pragma once
+
+#include "runtime/pool/Checkpoint.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/StorageImpl.h>
+
+#include <vector>
+
+namespace c10::openreg {
+
+/// Which blocks of a private pool are allocated now.
+PoolCheckpoint checkpointOf(DeviceIndex device, MempoolId_t pool);
+
+// docs:begin restore-pool
+/// Brings the pool of a checkpoint back to its state. Storages over memory that is free
+/// then must be among `stale`: they keep the address, and free nothing in the end. Those
+/// among `live` own the memory that is allocated again. Throws, and changes nothing, if
+/// the pool has lost a segment or work in other streams holds a block back.
+void restorePool(
+    DeviceIndex device,
+    const PoolCheckpoint& checkpoint,
+    const std::vector<StorageImpl*>& stale,
+    const std::vector<StorageImpl*>& live);
+// docs:end restore-pool
+
+/// Frees the memory of a storage now; the storage keeps the address.
+void freeNow(StorageImpl& storage);
+
+/// Whether a storage frees its memory in the end.
+bool ownsMemory(const StorageImpl& storage);
+
+/// The addresses of the allocated blocks of a private pool.
+std::vector<uintptr_t> liveAllocations(DeviceIndex device, MempoolId_t pool);
+
+} // namespace c10::openreg
