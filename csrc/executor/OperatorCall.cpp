@@ -99,8 +99,8 @@ class OperatorCall {
     }
     const Signature key = call_.signature();
     if (auto outputs = op.shapes.make(key, call_.device)) {
-      queue(*outputs);
-      setResults(std::move(*outputs));
+      queue(outputs->tensors, std::move(outputs->earlier));
+      setResults(std::move(outputs->tensors));
       return std::move(results_);
     }
     if (C10_UNLIKELY(c10::openreg::isCapturing(call_.stream))) {
@@ -170,7 +170,7 @@ class OperatorCall {
       }
       // If an identical call has succeeded before, the error comes from the data.
       call_.judgeError(error);
-      setResults(std::move(*outputs));
+      setResults(std::move(outputs->tensors));
       return true;
     }
     if (call_.op.checksData) {
@@ -194,9 +194,12 @@ class OperatorCall {
         run.arguments = aliases;
         const at::AutoDispatchBelowADInplaceOrView below;
         StreamMemory memory(call_.stream);
-        const OutputScope scope(
+        OutputScope scope(
             temporariesOnHost_ ? nullptr : &memory,
             call_.hasNumbers ? kNumberBytes : 0);
+        if (temporariesOnHost_) {
+          scope.logTo(allocations_);
+        }
         runKernel(&call_.stream, run);
       });
     });
@@ -226,8 +229,30 @@ class OperatorCall {
       }
     }
     for (c10::IValue& result : run.results) {
+      earlier_.push_back(allocationsBefore(result));
       results_.push_back(toDevice(frame, std::move(result)));
     }
+  }
+
+  /// How many allocations of as many bytes came before that of a result.
+  size_t allocationsBefore(const c10::IValue& result) const {
+    if (allocations_.empty() || !result.isTensor() ||
+        !result.toTensor().has_storage()) {
+      return 0;
+    }
+    const void* memory = result.toTensor().storage().data();
+    // The latest at that place: memory of a temporary may have been used again.
+    const auto made = std::find_if(
+        allocations_.rbegin(),
+        allocations_.rend(),
+        [&](const HostAllocation& one) { return one.pointer == memory; });
+    if (made == allocations_.rend()) {
+      return 0;
+    }
+    return static_cast<size_t>(std::count_if(
+        std::next(made), allocations_.rend(), [&](const HostAllocation& one) {
+          return one.bytes == made->bytes;
+        }));
   }
 
   static c10::IValue toDevice(AliasFrame& frame, c10::IValue value) {
@@ -250,7 +275,7 @@ class OperatorCall {
     for (c10::IValue& result : results_) {
       outputs.push_back(std::move(result).toTensor()); // each has one owner
     }
-    call_.op.shapes.add(key, outputs);
+    call_.op.shapes.add(key, outputs, earlier_);
     for (size_t i = 0; i < outputs.size(); ++i) {
       results_[i] = std::move(outputs[i]);
     }
@@ -263,13 +288,15 @@ class OperatorCall {
     }
   }
 
-  void queue(std::span<const Tensor> outputs);
+  void queue(std::span<const Tensor> outputs, std::vector<size_t> earlier = {});
 
   Invocation call_;
   std::optional<Generator> generator_;
   c10::SmallVector<Argument, 6> changed_;
   std::optional<c10::openreg::OpenRegGuard> guard_;
   bool temporariesOnHost_ = false;
+  std::vector<HostAllocation> allocations_; // of a kernel with such temporaries
+  std::vector<size_t> earlier_; // for each result: see OutputShapeCache
   Results results_;
 };
 
@@ -300,11 +327,15 @@ void settleOutputs(
 }
 
 // docs:begin run-planned
-void runPlanned(QueuedInvocation& queued) {
+void runPlanned(QueuedInvocation& queued, std::span<const size_t> earlier) {
   c10::SmallVector<PlannedMemory, 2> planned;
-  for (const Tensor& output : queued.outputs) {
+  for (size_t place = 0; place < queued.outputs.size(); ++place) {
+    const Tensor& output = queued.outputs[place];
     if (output.defined() && output.numel() > 0) {
-      planned.push_back({output.mutable_data_ptr(), output.nbytes()});
+      planned.push_back(
+          {output.mutable_data_ptr(),
+           output.nbytes(),
+           earlier.empty() ? 0 : earlier[place]});
     }
   }
   {
@@ -323,13 +354,16 @@ void runPlanned(QueuedInvocation& queued) {
 }
 // docs:end run-planned
 
-void OperatorCall::queue(std::span<const Tensor> outputs) {
+void OperatorCall::queue(
+    std::span<const Tensor> outputs,
+    std::vector<size_t> earlier) {
   struct Work {
     std::unique_ptr<QueuedInvocation> queued;
+    std::vector<size_t> earlier;
     bool gradMode;
     void operator()() {
       const c10::AutoGradMode mode(gradMode);
-      runPlanned(*queued);
+      runPlanned(*queued, earlier);
     }
   };
   call_.withKernel(outputs, [&](const KernelNow& kernel) {
@@ -337,6 +371,7 @@ void OperatorCall::queue(std::span<const Tensor> outputs) {
         kernel,
         Work{
             std::make_unique<QueuedInvocation>(call_, outputs),
+            std::move(earlier),
             c10::GradMode::is_enabled()});
   });
 }

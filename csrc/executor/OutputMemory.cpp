@@ -78,6 +78,11 @@ class OutputAllocator final : public c10::Allocator {
           return memory;
         }
       }
+      if (C10_UNLIKELY(scope->log_ != nullptr)) {
+        DataPtr memory = cpu_->allocate(bytes);
+        scope->log_->push_back({memory.get(), bytes});
+        return memory;
+      }
     }
     return cpu_->allocate(bytes);
   }
@@ -124,13 +129,19 @@ OutputScope* OutputScope::current() {
 }
 
 void* OutputScope::takePlanned(size_t bytes) {
-  for (auto& [pointer, size] : planned_) {
-    if (size == bytes && bytes != 0) {
-      size = 0;
-      return pointer;
+  void* taken = nullptr;
+  for (PlannedMemory& memory : planned_) {
+    if (memory.bytes != bytes || bytes == 0) {
+      continue;
+    }
+    if (memory.earlier > 0) {
+      --memory.earlier;
+    } else if (!taken) {
+      taken = memory.pointer;
+      memory.bytes = 0;
     }
   }
-  return nullptr;
+  return taken;
 }
 
 c10::SmallVector<PlannedMemory, 2> OutputScope::takeAllPlanned() {

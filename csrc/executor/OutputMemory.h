@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace at::native::openreg {
 
@@ -24,13 +25,23 @@ class DeviceMemorySource {
 struct PlannedMemory {
   void* pointer;
   size_t bytes;
+  /// How many allocations of as many bytes the kernel makes before the output's: for
+  /// temporaries.
+  size_t earlier = 0;
+};
+
+/// An allocation that a kernel made in host memory.
+struct HostAllocation {
+  const void* pointer;
+  size_t bytes;
 };
 
 // docs:begin output-scope
 /// While it lives, it decides about each tensor that the calling thread makes with
 /// the CPU allocator:
-/// - one that has as many bytes as a planned output comes to lie in the memory of
-///   that output: a kernel that allocates its output finds it already made;
+/// - one that has as many bytes as a planned output, and comes when that one's turn has
+///   come, lies in the memory of that output: a kernel that allocates its output finds
+///   it already made;
 /// - others come from `source`, so that an output lies in the right place when the
 ///   kernel returns it. Without a source, or if the source has no memory at once,
 ///   they lie in host memory;
@@ -54,6 +65,11 @@ class [[nodiscard]] OutputScope {
   /// The innermost scope of the calling thread, or nullptr.
   static OutputScope* current();
 
+  /// From now on, notes what is allocated in host memory, in order.
+  void logTo(std::vector<HostAllocation>& log) {
+    log_ = &log;
+  }
+
   size_t hostBytes() const {
     return source_ ? hostBytes_ : SIZE_MAX;
   }
@@ -70,6 +86,7 @@ class [[nodiscard]] OutputScope {
   DeviceMemorySource* const source_;
   const size_t hostBytes_;
   c10::SmallVector<PlannedMemory, 2> planned_; // 0 bytes: taken
+  std::vector<HostAllocation>* log_ = nullptr;
 };
 
 /// How many bytes of a kernel's allocations are its numbers.

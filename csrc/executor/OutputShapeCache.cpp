@@ -16,7 +16,8 @@ size_t OutputShapeCache::Hash::operator()(
 
 void OutputShapeCache::add(
     const Signature& key,
-    std::span<const Tensor> outputs) {
+    std::span<const Tensor> outputs,
+    std::span<const size_t> earlier) {
   constexpr size_t kMost = 4096; // then a program has no shapes that repeat
   std::vector<Output> metadata;
   for (const Tensor& output : outputs) {
@@ -34,6 +35,9 @@ void OutputShapeCache::add(
          output.strides().vec(),
          output.scalar_type()});
   }
+  for (size_t place = 0; place < earlier.size(); ++place) {
+    metadata[place].earlier = earlier[place];
+  }
   const std::lock_guard lock(mutex_);
   if (seen_.size() == kMost) {
     seen_.clear();
@@ -41,7 +45,7 @@ void OutputShapeCache::add(
   seen_.emplace(std::vector(key.begin(), key.end()), std::move(metadata));
 }
 
-std::optional<std::vector<Tensor>> OutputShapeCache::make(
+std::optional<CachedOutputs> OutputShapeCache::make(
     const Signature& key,
     c10::Device device) {
   std::vector<Output> metadata;
@@ -53,9 +57,10 @@ std::optional<std::vector<Tensor>> OutputShapeCache::make(
     }
     metadata = found->second;
   }
-  std::vector<Tensor> outputs;
+  CachedOutputs outputs;
   for (const Output& output : metadata) {
-    outputs.push_back(
+    outputs.earlier.push_back(output.earlier);
+    outputs.tensors.push_back(
         output.defined ? at::empty_strided(
                              output.sizes,
                              output.strides,

@@ -8,20 +8,28 @@
 
 namespace at::native::openreg {
 
+/// Outputs for a call whose kernel has not run yet.
+struct CachedOutputs {
+  std::vector<Tensor> tensors;
+  std::vector<size_t> earlier; ///< for each: PlannedMemory::earlier
+};
+
 // docs:begin output-shape-cache
 /// What the outputs of calls were like, by the signatures of the calls.
 ///
 /// Threads: any.
 class OutputShapeCache {
  public:
-  /// Remembers the outputs of a call. Outputs that are views of something are not
-  /// made anew by every call, so they are not remembered.
-  void add(const Signature& key, std::span<const Tensor> outputs);
+  /// Remembers the outputs of a call, and PlannedMemory::earlier of each where that is
+  /// known. Outputs that are views of something are not made anew by every call, so they
+  /// are not remembered.
+  void add(
+      const Signature& key,
+      std::span<const Tensor> outputs,
+      std::span<const size_t> earlier = {});
 
   /// Makes such outputs; std::nullopt if no such call was seen.
-  std::optional<std::vector<Tensor>> make(
-      const Signature& key,
-      c10::Device device);
+  std::optional<CachedOutputs> make(const Signature& key, c10::Device device);
   // docs:end output-shape-cache
 
  private:
@@ -29,6 +37,7 @@ class OutputShapeCache {
     bool defined;
     std::vector<int64_t> sizes, strides;
     ScalarType dtype;
+    size_t earlier = 0;
   };
   struct Hash {
     size_t operator()(const std::vector<int64_t>& key) const;

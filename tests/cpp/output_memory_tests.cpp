@@ -16,6 +16,7 @@ namespace {
 using at::Tensor;
 using at::native::openreg::allocateFrom;
 using at::native::openreg::DeviceMemorySource;
+using at::native::openreg::HostAllocation;
 using at::native::openreg::isPlannedMemory;
 using at::native::openreg::isPlannedMemoryKept;
 using at::native::openreg::isSourceMemory;
@@ -190,6 +191,32 @@ TEST_F(PlannedMemoryTest, OfOneSizeIsTakenInItsOrder) {
   EXPECT_EQ(second.data_ptr(), all[2].pointer);
   EXPECT_TRUE(isSourceMemory(more.storage().data_ptr()));
   EXPECT_EQ(at::empty({10}).data_ptr(), all[1].pointer);
+}
+
+TEST_F(PlannedMemoryTest, IsForTheAllocationWhoseTurnItIs) {
+  const Tensor other = at::full({100}, 6, output.options());
+  std::vector<PlannedMemory> all{memoryOf(other), memoryOf(output)};
+  all[0].earlier = 3;
+  all[1].earlier = 1;
+  const OutputScope scope(nullptr, 0, all);
+  std::vector<Tensor> made;
+  std::generate_n(std::back_inserter(made), 4, [] { return at::empty({100}); });
+  EXPECT_FALSE(isDeviceMemory(made[0].data_ptr()));
+  EXPECT_EQ(made[1].data_ptr(), all[1].pointer);
+  EXPECT_FALSE(isDeviceMemory(made[2].data_ptr()));
+  EXPECT_EQ(made[3].data_ptr(), all[0].pointer);
+}
+
+TEST_F(OutputMemoryTest, AScopeLogsWhatIsAllocatedOnTheHost) {
+  std::vector<HostAllocation> log;
+  OutputScope scope(nullptr);
+  const Tensor before = at::empty({7});
+  scope.logTo(log);
+  const Tensor first = at::empty({100}), second = at::empty({3});
+  ASSERT_EQ(log.size(), 2u);
+  EXPECT_EQ(log[0].pointer, first.data_ptr());
+  EXPECT_EQ(log[0].bytes, 400u);
+  EXPECT_EQ(log[1].pointer, second.data_ptr());
 }
 
 TEST_F(PlannedMemoryTest, ComesBeforeTheHosts) {
