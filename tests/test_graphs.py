@@ -107,6 +107,16 @@ def test_operators_are_captured_without_having_been_called_before(name):
         assert torch.equal(y.cpu(), function(values)), name
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numbers_in_half_precision_are_replayed_more_than_once(dtype):
+    x = torch.ones(4, dtype=dtype, device=DEVICE)
+    factor = torch.full((), 3.0, dtype=dtype, device=DEVICE)
+    graph, y = captured(lambda: x.mul_(2).mul_(factor) + factor)
+    for _ in range(2):
+        graph.replay()
+    assert (x.tolist(), y.tolist()) == ([36.0] * 4, [39.0] * 4)
+
+
 def test_out_arguments_are_resized_when_they_are_captured():
     x, out = zeros(), torch.empty(0, device=DEVICE)
     both = torch.empty(0, device=DEVICE, dtype=torch.bool)

@@ -320,10 +320,9 @@ void captureCall(
     const Invocation& call,
     const StructuredRun& run,
     std::span<Tensor> outputs) {
-  const OperatorInfo& op = call.op;
   if (!call.isKnownGood(outputs) &&
-      (!op.supported.has(call.variant) ||
-       op.kernelChecks == KernelChecks::Arguments)) {
+      (!call.op.supported.has(call.variant) ||
+       call.op.kernelChecks == KernelChecks::Arguments)) {
     rehearse(call, outputs, [&](ArgumentSpan given, std::span<Tensor> written) {
       StructuredRun rehearsal(given, written);
       call.op.runStructured(rehearsal);
@@ -332,7 +331,9 @@ void captureCall(
   }
   call.withKernel(outputs, [&](const KernelNow& kernel) {
     auto queued = std::make_unique<QueuedInvocation>(call, outputs);
-    if (run.casts() || kernelsRunElsewhere()) {
+    // Kernels of half precision take a number out of their iterator.
+    if (run.casts() || kernelsRunElsewhere() ||
+        isReducedFloatingType(outputs[0].scalar_type())) {
       queue(kernel, QueuedStructured{std::move(queued)});
     } else {
       queue(kernel, PreparedStructured(std::move(queued)));
