@@ -41,7 +41,21 @@ def masked(x):
     x[x > 0] = 2.0
 
 
+def custom(namespace):
+    """Calls an operator that has a CPU kernel only, and is gone afterwards."""
+
+    def call(x):
+        with torch.library._scoped_library(namespace, "FRAGMENT") as library:
+            library.define("openreg_tests_double(Tensor x) -> Tensor")
+            library.impl("openreg_tests_double", lambda x: x * 2, "CPU")
+            return getattr(torch.ops, namespace).openreg_tests_double(x)
+
+    return call
+
+
 WAITING = {
+    "custom operator": custom("openreg_tests"),
+    "custom operator of aten": custom("aten"),
     "synchronize": lambda x: m.synchronize(),
     "stream synchronize": lambda x: m.current_stream().synchronize(),
     "stream query": lambda x: m.current_stream().query(),

@@ -4,10 +4,6 @@
 #include "executor/OperatorCall.h"
 #include "runtime/OpenRegGuard.h"
 
-#include <memory>
-#include <mutex>
-#include <unordered_map>
-
 namespace at::native::openreg {
 namespace {
 
@@ -23,21 +19,6 @@ void callBoxed(OperatorInfo& info, torch::jit::Stack* stack) {
   std::move(results.begin(), results.end(), std::back_inserter(*stack));
 }
 // docs:end execute
-
-/// What is known of an operator that nobody prepared for. Never freed: a graph may keep
-/// calls of it.
-OperatorInfo& infoOf(const c10::OperatorHandle& op) {
-  static std::mutex mutex;
-  static auto* known =
-      new std::unordered_map<c10::OperatorName, std::unique_ptr<OperatorInfo>>;
-  const std::lock_guard lock(mutex);
-  auto& info = (*known)[op.operator_name()];
-  if (!info) {
-    info = std::make_unique<OperatorInfo>(
-        op, c10::DispatchKey::PrivateUse1, c10::DispatchKey::CPU);
-  }
-  return *info;
-}
 
 } // namespace
 
@@ -59,7 +40,11 @@ void wrapper_cpu_fallback(
       "torch.library.impl(\"",
       op.operator_name(),
       "\", \"cpu\") or, for openreg itself, \"openreg\"");
-  callBoxed(infoOf(op), stack);
+  // Not kept: the operator may be gone before its next call, and another one have its
+  // name.
+  OperatorInfo info(op, c10::DispatchKey::PrivateUse1, c10::DispatchKey::CPU);
+  info.isOfOneCall = true;
+  callBoxed(info, stack);
 }
 
 } // namespace at::native::openreg

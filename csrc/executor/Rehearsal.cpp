@@ -91,7 +91,7 @@ class StandIns {
 };
 
 bool mayDependOnData(const OperatorInfo& op) {
-  return op.readsData || op.kernel != kCpuKernel ||
+  return op.readsData || op.kernel != kCpuKernel || op.isOfOneCall ||
       !std::string_view(op.name).starts_with("aten::");
 }
 
