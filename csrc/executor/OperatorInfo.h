@@ -134,7 +134,8 @@ class OperatorInfo {
   FallbackCount& firstCalls;
   FallbackCount& staysHere;
   std::atomic<bool> isForeign{false}; ///< the device process does not have it
-  bool isOfOneCall = false; ///< gone after the call, so that no graph may keep it
+  bool isOfOneCall =
+      false; ///< gone after the call, so that no graph may keep it
   SupportedVariants supported;
   OutputShapeCache shapes;
 
