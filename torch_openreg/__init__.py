@@ -26,7 +26,7 @@ def _autoload() -> None:
     _check_slot(torch._C._get_privateuse1_backend_name())
     _load_library()
 
-    from torch_openreg import openreg
+    from torch_openreg import dynamo, openreg
 
     torch.utils.rename_privateuse1_backend("openreg")
     torch._register_device_module("openreg", openreg)
@@ -42,6 +42,7 @@ def _autoload() -> None:
     )
     openreg._sharing._install()
     openreg._dlpack._install()
+    dynamo.install()
     _loaded = True
 
 

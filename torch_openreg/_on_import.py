@@ -1,0 +1,54 @@
+"""Work that waits until somebody imports a module."""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+
+class _Finder:
+    """Finds nothing by itself: it lets the others find a module, and adds an action
+    to what runs when the module is loaded."""
+
+    def __init__(self) -> None:
+        self.actions: dict[str, list[Callable[[], None]]] = {}
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        actions = self.actions.pop(name, None)
+        if actions is None:
+            return None
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return None
+        loader = spec.loader
+        load = loader.exec_module
+
+        def load_and_act(module: Any) -> None:
+            load(module)
+            for action in actions:
+                action()
+
+        loader.exec_module = load_and_act  # type: ignore[method-assign]
+        return spec
+
+
+_finder = _Finder()
+
+
+def on_import(name: str, action: Callable[[], None]) -> None:
+    """Call `action` once, right after module `name` is loaded; now if it already is.
+
+    For what a large part of PyTorch has to be told, without importing that part for
+    programs that never use it.
+
+    Args:
+        name: the full name of a module
+        action: called without arguments; what it raises, the import raises
+    """
+    if name in sys.modules:
+        action()
+        return
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    _finder.actions.setdefault(name, []).append(action)

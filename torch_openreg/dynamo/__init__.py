@@ -1,0 +1,28 @@
+"""What TorchDynamo, the front half of torch.compile, is told of the device.
+
+Loaded when Dynamo is, so that `import torch` stays as short as without it.
+"""
+
+from torch_openreg._on_import import on_import
+
+
+def _register_interface() -> None:
+    from .interface import register
+
+    register()
+
+
+def _install_substitutes() -> None:
+    from .tracing import install
+
+    install()
+
+
+# docs:begin wait-for-dynamo
+def install() -> None:
+    """Have Dynamo know the device from its own first moment on."""
+    on_import("torch._dynamo.device_interface", _register_interface)
+    on_import("torch._dynamo", _install_substitutes)
+
+
+# docs:end wait-for-dynamo
