@@ -48,3 +48,26 @@ def _(grad_out, query, key, value, *others, out_shape=None, **kwargs):
 
 
 # docs:end flop-formula
+
+
+# docs:begin attention-fake
+# PyTorch's own says that a seed and an offset come back, which this device has no use
+# for: a compiled backward pass would wait for tensors that are not there.
+@torch.library.register_fake(_forward.default)
+def _(
+    query, key, value, attn_bias=None, dropout_p=0.0, is_causal=False, *_, scale=None
+):
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    output, logsumexp = flash(
+        *(query, key, value, dropout_p, is_causal), attn_mask=attn_bias, scale=scale
+    )
+    longest = query.shape[2], key.shape[2]
+    return output, logsumexp, None, None, *longest, None, None, None
+
+
+@torch.library.register_fake(_backward.default)
+def _(grad_out, query, key, value, *others, **kwargs):
+    return *(torch.empty_like(x) for x in (query, key, value)), None
+
+
+# docs:end attention-fake
