@@ -8,16 +8,14 @@ stage alone. Both say what they measure. Tensors are tiny, one thread runs, so t
 the kernel itself is next to nothing. Compare figures of one run only.
 """
 
-import argparse
 import json
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from measure import Function, Gate, best_of, once, synchronize
+from measure import Function, Gate, best_of, once, parse, synchronize
 
 DEVICES = ("cpu", "openreg")
 SMALL = 8  # numbers
@@ -240,16 +238,8 @@ def show(calls, queue, found):
         print(f"{name:24} {nanoseconds:8.0f}  {how}")
 
 
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--calls", type=int, default=2000, help="in a round")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    return parser.parse_args()
-
-
 def main():
-    options = parse()
+    options = parse(__doc__)
     torch.set_num_threads(1)
     calls, queue = time_calls(options), time_queue(options)
     found = stages(calls, queue)

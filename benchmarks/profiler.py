@@ -7,14 +7,12 @@ host alone, and under one that traces the device too. What the device's rows cos
 the difference of the last two. Compare figures of one run only.
 """
 
-import argparse
 import contextlib
 import json
 import sys
-from pathlib import Path
 
 import torch
-from measure import once
+from measure import once, parse
 from torch.profiler import ProfilerActivity, profile
 
 HOST, DEVICE = ProfilerActivity.CPU, ProfilerActivity.PrivateUse1
@@ -43,16 +41,8 @@ def nanoseconds(device, options):
     return best
 
 
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--calls", type=int, default=2000, help="in a round")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    return parser.parse_args()
-
-
 def main():
-    options = parse()
+    options = parse(__doc__)
     torch.set_num_threads(1)
     figures = {device: nanoseconds(device, options) for device in ("cpu", "openreg")}
     device = figures["openreg"]

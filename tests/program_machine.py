@@ -67,6 +67,15 @@ class Machine:
 
     def run(self, steps):
         """Returns what is left, on the CPU and with its strides, and the errors."""
+        self.take(steps)
+        found = []
+        for slot in self.slots:
+            self.host_waits(slot.memory.uses)
+            found.append((slot.tensor.cpu(), slot.tensor.stride()))
+        return found, self.errors
+
+    def take(self, steps):
+        """Takes the steps for which there are tensors."""
         for step in steps:
             if not self.slots and not isinstance(step, Create):
                 continue
@@ -76,11 +85,6 @@ class Machine:
                 raise
             except (RuntimeError, TypeError, IndexError) as error:
                 self.errors.append((step, type(error)))
-        found = []
-        for slot in self.slots:
-            self.host_waits(slot.memory.uses)
-            found.append((slot.tensor.cpu(), slot.tensor.stride()))
-        return found, self.errors
 
     # --- the steps
 

@@ -59,16 +59,6 @@ class Recorder(Machine):
             for other in others:
                 main.wait_stream(other)
 
-    def take(self, steps):
-        for step in steps:
-            if self.slots:
-                try:
-                    getattr(self, type(step).__name__.lower())(step)
-                except torch.AcceleratorError:
-                    raise
-                except (RuntimeError, TypeError, IndexError) as error:
-                    self.errors.append((step, type(error)))
-
 
 def on_cpu(creations, body):
     """What two runs of a program leave, and the errors of one."""
@@ -77,7 +67,7 @@ def on_cpu(creations, body):
     first = list(machine.slots)
     for _ in range(2):
         machine.slots, machine.errors = list(first), []
-        Recorder.take(machine, body)
+        machine.take(body)
     return first, machine.slots, machine.errors
 
 

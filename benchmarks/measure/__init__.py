@@ -1,5 +1,6 @@
 """What the benchmarks share: the best of several rounds, and a gate for a stream."""
 
+import argparse
 import ctypes
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -39,6 +40,15 @@ def best_of(
         for name, function in functions.items():
             best[name] = min(best[name], once(function, calls))
     return best
+
+
+def parse(description: str) -> argparse.Namespace:
+    """What a benchmark of single calls is told."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--calls", type=int, default=2000, help="in a round")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    return parser.parse_args()
 
 
 class Gate:
