@@ -6,7 +6,9 @@ Nothing here imports torch before a test asks for it: some tests do without.
 import functools
 import json
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,11 @@ ROOT = Path(__file__).parent.parent
 # Workers, programs and device processes share the cores: a thread of OpenMP that has
 # nothing to do must not keep one busy. Read when torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# What torch.compile compiles is compiled once per run, and by no other run. Workers
+# inherit the variable.
+COMPILED = os.path.join(tempfile.gettempdir(), f"openreg_compiled_{os.getpid()}")
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", COMPILED)
 
 # --- workers ------------------------------------------------------------------
 
@@ -55,6 +62,7 @@ def pytest_testnodedown(node):
 def pytest_sessionfinish(session):
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["tally"] = tally.pack()
+    shutil.rmtree(COMPILED, ignore_errors=True)
 
 
 def pytest_terminal_summary(terminalreporter):

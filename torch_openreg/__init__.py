@@ -8,6 +8,8 @@ loading it.
 
 import sys
 
+from torch_openreg._on_import import on_import
+
 __version__ = "0.1.0"
 
 _loaded = False
@@ -43,7 +45,12 @@ def _autoload() -> None:
     openreg._sharing._install()
     openreg._dlpack._install()
     dynamo.install()
+    on_import("torch._inductor.compile_fx", _load_compiler)
     _loaded = True
+
+
+def _load_compiler() -> None:
+    from torch_openreg import inductor  # noqa: F401
 
 
 def _check_slot(holder: str) -> None:

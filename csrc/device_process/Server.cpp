@@ -1,6 +1,7 @@
 #include "device_process/Server.h"
 
 #include "device_process/Call.h"
+#include "device_process/CompiledLibraries.h"
 #include "device_process/DriverMemory.h"
 #include "executor/OutputMemory.h"
 #include "remote/Settings.h"
@@ -21,6 +22,7 @@ using at::native::openreg::OutputScope;
 using at::native::openreg::PlannedMemory;
 using remote::Channel;
 using remote::ErrorKind;
+using remote::kindOf;
 using remote::MessageKind;
 using remote::Side;
 using remote::StatusPage;
@@ -38,7 +40,7 @@ class WarningList final : public c10::WarningHandler {
   std::vector<std::string> texts;
 };
 
-ErrorKind kindOf(const c10::Error& error) {
+ErrorKind kindOfError(const c10::Error& error) {
   const auto is = [&]<class T>(const T* /*type*/) {
     return dynamic_cast<const T*>(&error) != nullptr;
   };
@@ -83,6 +85,9 @@ class Server final : DeviceMemorySource {
  private:
   size_t answer() {
     try {
+      if (kindOf(copy_) == MessageKind::Kernel) {
+        return runCompiled();
+      }
       parseCall(copy_, memoryBytes(), call_);
       const auto* op = find();
       if (!op) {
@@ -95,7 +100,7 @@ class Server final : DeviceMemorySource {
     } catch (const c10::Error& error) {
       note({});
       return writeError(
-          channel_.room(), kindOf(error), error.what_without_backtrace());
+          channel_.room(), kindOfError(error), error.what_without_backtrace());
     } catch (const std::exception& error) {
       note({});
       return writeError(channel_.room(), ErrorKind::Other, error.what());
@@ -135,6 +140,17 @@ class Server final : DeviceMemorySource {
       call->moveResults();
     }
     return call->writeResult(channel_.room(), warnings.texts);
+  }
+
+  size_t runCompiled() {
+    const auto kernel = remote::parseKernel(copy_, memoryBytes());
+    note(kernel.name);
+    c10::openreg::useThreads(std::clamp(kernel.threads, 1, 1024));
+    libraries_.run(kernel);
+    note({});
+    Writer writer(channel_.room());
+    writer.put(MessageKind::Done);
+    return writer.size();
   }
 
   size_t writeUnknown() {
@@ -187,6 +203,7 @@ class Server final : DeviceMemorySource {
   remote::WireCall call_;
   std::string key_;
   std::unordered_map<std::string, c10::OperatorHandle> operators_;
+  CompiledLibraries libraries_;
 };
 
 } // namespace

@@ -4,6 +4,8 @@
 #include "remote/RemoteCall.h"
 #include "runtime/OpenRegFunctions.h"
 
+#include <ATen/Parallel.h>
+
 #include <array>
 #include <memory>
 
@@ -157,5 +159,50 @@ bool callRemotely(
   return false;
 }
 // docs:end run-remotely
+
+void runCompiledRemotely(
+    c10::DeviceIndex device,
+    const std::string& library,
+    const std::string& name,
+    std::span<const RemoteWord> words) {
+  Link& link = linkTo(device);
+  std::vector<WordKind> kinds;
+  std::vector<uint64_t> sent;
+  std::vector<char> contents;
+  for (const RemoteWord& word : words) {
+    if (!word.content.empty()) {
+      contents.resize((contents.size() + 15) / 16 * 16);
+      kinds.push_back(WordKind::Content);
+      sent.push_back(contents.size());
+      contents.insert(contents.end(), word.content.begin(), word.content.end());
+    } else if (word.isAddress && word.word != 0) {
+      kinds.push_back(WordKind::Memory);
+      sent.push_back(
+          word.word - reinterpret_cast<uint64_t>(link.process->memoryAt(0)));
+    } else {
+      kinds.push_back(WordKind::Value);
+      sent.push_back(word.word);
+    }
+  }
+  Channel& channel = *link.channel;
+  channel.pass(
+      Side::Device,
+      writeKernel(
+          channel.room(),
+          {library, name, at::get_num_threads(), kinds, sent, contents}));
+  if (!channel.await(Side::Driver, [&] { return link.process->lost(); })) {
+    link.process->throwLost();
+  }
+  const auto message = channel.message();
+  if (kindOf(message) == MessageKind::Error) {
+    const auto failure = parseError(message);
+    link.process->giveBack(failure.freed);
+    rethrow(failure);
+  }
+  require(
+      kindOf(message) == MessageKind::Done,
+      "the device process answered a kernel with a message of kind ",
+      static_cast<uint32_t>(kindOf(message)));
+}
 
 } // namespace at::native::openreg

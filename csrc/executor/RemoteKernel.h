@@ -7,6 +7,9 @@
 
 #include <ATen/core/stack.h>
 
+#include <span>
+#include <string>
+
 namespace at::native::openreg {
 
 /// Whether kernels run in device processes (OPENREG_EXECUTOR=process).
@@ -25,5 +28,21 @@ bool callRemotely(
     OperatorInfo& op,
     const c10::openreg::OpenRegStream* outputs,
     torch::jit::Stack& stack);
+
+/// An argument of a compiled kernel: a number, or an address of the device's memory
+/// unless there is content, a number of the host to point to.
+struct RemoteWord {
+  uint64_t word;
+  bool isAddress;
+  std::span<const char> content;
+};
+
+/// Runs a compiled kernel in the process of its device, which loads the library, and
+/// returns when it has run. Throws what it threw.
+void runCompiledRemotely(
+    c10::DeviceIndex device,
+    const std::string& library,
+    const std::string& name,
+    std::span<const RemoteWord> words);
 
 } // namespace at::native::openreg

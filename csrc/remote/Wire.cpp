@@ -21,7 +21,7 @@ std::vector<uint64_t> getFreed(Reader& reader) {
 } // namespace
 
 MessageKind kindOf(std::span<const char> message) {
-  return Reader(message).getOf(MessageKind::Call, MessageKind::Allocation);
+  return Reader(message).getOf(MessageKind::Call, MessageKind::Done);
 }
 
 // docs:begin parse-call
@@ -53,6 +53,56 @@ void parseCall(
   reader.expectEnd();
 }
 // docs:end parse-call
+
+WireKernel parseKernel(std::span<const char> message, uint64_t memoryBytes) {
+  Reader reader(message);
+  expectKind(reader, MessageKind::Kernel);
+  WireKernel kernel;
+  kernel.library = reader.getText();
+  kernel.name = reader.getText();
+  kernel.threads = reader.get<int32_t>();
+  kernel.kinds = reader.getAll<WordKind>();
+  kernel.words = reader.getAll<uint64_t>();
+  kernel.contents = reader.getAll<char>();
+  reader.expectEnd();
+  require(
+      kernel.kinds.size() == kernel.words.size(),
+      kernel.words.size(),
+      " words have ",
+      kernel.kinds.size(),
+      " kinds");
+  for (size_t i = 0; i < kernel.words.size(); ++i) {
+    const uint64_t bytes = kernel.kinds[i] == WordKind::Memory ? memoryBytes
+        : kernel.kinds[i] == WordKind::Content ? kernel.contents.size()
+                                               : UINT64_MAX;
+    require(
+        kernel.kinds[i] <= WordKind::Content,
+        "expected a kind in [0, 2], but got ",
+        static_cast<uint64_t>(kernel.kinds[i]));
+    require(
+        kernel.words[i] <= bytes,
+        "argument ",
+        i,
+        " is at ",
+        kernel.words[i],
+        " of ",
+        bytes,
+        " bytes");
+  }
+  return kernel;
+}
+
+size_t writeKernel(std::span<char> room, const WireKernel& kernel) {
+  Writer writer(room);
+  writer.put(MessageKind::Kernel);
+  writer.putText(kernel.library);
+  writer.putText(kernel.name);
+  writer.put(kernel.threads);
+  writer.putAll(kernel.kinds);
+  writer.putAll(kernel.words);
+  writer.putAll(kernel.contents);
+  return writer.size();
+}
 
 void parseResult(
     std::span<const char> message,

@@ -11,7 +11,7 @@ namespace c10::openreg::remote {
 
 // docs:begin wire-kinds
 /// Raised when anything below changes; both sides must have the same.
-inline constexpr uint32_t kWireVersion = 1;
+inline constexpr uint32_t kWireVersion = 2;
 
 enum class MessageKind : uint32_t {
   Call = 1, // driver: run this operator
@@ -21,6 +21,8 @@ enum class MessageKind : uint32_t {
   Unspeakable, // device: its results have no form here
   Allocate, // device, in the middle of a call: memory for an output, please
   Allocation, // driver: there it is
+  Kernel, // driver: run this compiled kernel
+  Done, // device: it ran
 };
 
 /// What an exception in a kernel was, so that the driver throws the same.
@@ -54,6 +56,22 @@ struct WireCall {
   std::vector<WireValue> values;
 };
 
+/// An argument of a compiled kernel.
+enum class WordKind : uint64_t {
+  Value, // the word itself
+  Memory, // an offset in the device's memory
+  Content, // a place in WireKernel::contents
+};
+
+/// A function of a library that the driver has compiled.
+struct WireKernel {
+  std::string_view library, name;
+  int32_t threads = 1;
+  std::span<const WordKind> kinds;
+  std::span<const uint64_t> words; // as many
+  std::span<const char> contents; // numbers of the host
+};
+
 /// A storage of the call whose memory is another now.
 struct WireResize {
   uint32_t storage = 0;
@@ -83,6 +101,11 @@ void parseCall(
     std::span<const char> message,
     uint64_t memoryBytes,
     WireCall& call);
+
+/// The same for a compiled kernel. What it reads and writes beyond the addresses that it
+/// is given is the compiler's affair.
+WireKernel parseKernel(std::span<const char> message, uint64_t memoryBytes);
+size_t writeKernel(std::span<char> room, const WireKernel& kernel);
 
 /// The same for the answer to a call that had so many tensors, and storages of so
 /// many bytes.

@@ -30,6 +30,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
     return nullptr;
   }
   at::openreg::registerExecutor();
+  addCompiled(module);
   addDevice(module);
   addEvent(module);
   addFallback(module);

@@ -9,6 +9,7 @@
 
 namespace torch::openreg {
 
+void addCompiled(py::module_& module);
 void addDevice(py::module_& module);
 void addEvent(py::module_& module);
 void addFallback(py::module_& module);

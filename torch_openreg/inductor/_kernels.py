@@ -1,0 +1,105 @@
+"""The kernels that Inductor writes, as kernels of the device."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from torch._inductor.async_compile import AsyncCompile, get_compile_threads
+from torch._inductor.codecache import CppCodeCache, CppPythonBindingsCodeCache
+from torch._inductor.codecache import LambdaFuture
+
+from torch_openreg import _C
+
+empty_strided_openreg = _C._emptyStrided
+
+_PARALLEL = re.compile(r"#pragma omp parallel( for)?( num_threads\(\d+\))?")
+_THREAD_NUMBER = "int tid = omp_get_thread_num();"
+
+# The one function that openreg calls. Each argument is a word.
+_ENTRY = """
+#include <cstdint>
+#include <cstring>
+
+template <class T>
+static T openreg_argument(uint64_t word) {{
+    T value;
+    std::memcpy(&value, &word, sizeof(T));
+    return value;
+}}
+
+extern "C" void openreg_run(const uint64_t* words) {{
+    kernel({arguments});
+}}
+"""
+
+
+def _count_threads(source: str, threads: int) -> tuple[str, int]:
+    """The source, and the number of threads that it must run with; 0 for any number.
+
+    A kernel that asks which thread it is, shares its work among just ``threads``. Any
+    other one takes as many as the stream gives it.
+    """
+    if "#pragma omp parallel" not in source:
+        return source, 0
+    rest = source.replace(_THREAD_NUMBER, "")
+    if not re.search(r"\btid\b|omp_get_|num_threads\b(?!\()", rest):
+        return _PARALLEL.sub(r"#pragma omp parallel\1", source), 0
+    exact = rf"#pragma omp parallel\1 num_threads({threads})"
+    return _PARALLEL.sub(exact, source), threads
+
+
+def _letter(argument: str) -> str:
+    """How _loadKernel() names the kind of a parameter."""
+    if "*" not in argument:
+        return "n"
+    return "r" if argument.startswith("const ") else "w"
+
+
+class _KernelLibrary:
+    """A library that was compiled, by its path."""
+
+    key: str
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+
+class OpenRegKernelCache(CppCodeCache):
+    """Compiles kernels into libraries of their own, which know nothing of Python."""
+
+    cache: dict[str, Callable[[], Any]] = {}
+    cache_clear = staticmethod(cache.clear)
+    cpp_compile_command_flags = CppPythonBindingsCodeCache.cpp_compile_command_flags
+
+    @staticmethod
+    def _load_library_inner(path: str, key: str) -> Any:
+        return _KernelLibrary(path)
+
+    @classmethod
+    def _get_uncompiled_header(cls, device: str) -> str | None:
+        return CppPythonBindingsCodeCache._get_uncompiled_header(device)
+
+
+def openreg_kernel(
+    compiler: AsyncCompile, name: str, threads: int, argtypes: list[str], source: str
+) -> Any:
+    """What generated code calls for each kernel: a function of tensors and numbers.
+
+    ``threads``: how many the code was written for.
+    """
+    source, needed = _count_threads(source, threads)
+    arguments = ", ".join(
+        f"openreg_argument<{kind}>(words[{place}])"
+        for place, kind in enumerate(argtypes)
+    )
+    entry = _ENTRY.format(arguments=arguments)
+    parameters = "".join(map(_letter, argtypes))
+    in_parallel = get_compile_threads() > 1
+    library = OpenRegKernelCache.load_async(
+        source + entry, submit_fn=compiler.submit if in_parallel else None
+    )
+
+    def load() -> Any:
+        return _C._loadKernel(library().path, name, parameters, needed)
+
+    return LambdaFuture(load) if in_parallel else load()

@@ -1,0 +1,157 @@
+"""Graphs of openreg tensors, seen by Inductor as graphs of ``cpu:<index>``.
+
+The index is the mark: ``torch.device("cpu")`` is not ``torch.device("cpu", 0)``, so
+tensors that really are on the CPU are kept apart, while everything in Inductor that
+asks for ``device.type`` gets the CPU's answer.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._inductor import compile_fx, graph, ir, lowering, utils
+from torch._inductor.fx_passes import post_grad
+from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
+from torch.fx.node import map_aggregate
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.utils._pytree import tree_any, tree_map
+
+from . import _names, _wrapper
+
+_local = threading.local()
+
+
+def is_active() -> bool:
+    """Whether this thread compiles a graph whose devices were changed."""
+    return getattr(_local, "active", False)
+
+
+@contextlib.contextmanager
+def _activate() -> Iterator[None]:
+    before = is_active()
+    _local.active = True
+    try:
+        yield
+    finally:
+        _local.active = before
+
+
+def shadow_of(device: torch.device) -> torch.device:
+    """``cpu:<index>`` for a device of openreg; any other one is itself."""
+    if device.type != "openreg":
+        return device
+    index = device.index
+    return torch.device(
+        "cpu", torch.openreg.current_device() if index is None else index
+    )
+
+
+def _shadow_fake(tensor: FakeTensor) -> FakeTensor:
+    """The same tensor on another device: it shares the storage, for the sake of those
+    who look for aliases. The original is left alone; AOTAutograd has it too."""
+    with in_kernel_invocation_manager(tensor.fake_mode):
+        return FakeTensor(tensor.fake_mode, tensor, shadow_of(tensor.fake_device))
+
+
+def _is_ours(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.device.type == "openreg"
+    return isinstance(value, torch.device) and value.type == "openreg"
+
+
+def _shadow_value(value: Any) -> Any:
+    if isinstance(value, torch.device):
+        return shadow_of(value)
+    if isinstance(value, FakeTensor) and _is_ours(value):
+        return _shadow_fake(value)
+    return value
+
+
+def _modules(gm: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
+    return [m for m in gm.modules() if isinstance(m, torch.fx.GraphModule)]
+
+
+def _uses_openreg(gm: torch.fx.GraphModule, inputs: Any) -> bool:
+    if tree_any(_is_ours, inputs):
+        return True
+    return any(
+        tree_any(_is_ours, node.meta.get("val"))
+        for module in _modules(gm)
+        for node in module.graph.nodes
+    )
+
+
+def _shadow_graph(gm: torch.fx.GraphModule) -> None:
+    for module in _modules(gm):
+        for node in module.graph.nodes:
+            for key in ("val", "example_value", "eager_input_vals"):
+                if key in node.meta:
+                    node.meta[key] = tree_map(_shadow_value, node.meta[key])
+            node.args = map_aggregate(node.args, _shadow_value)
+            node.kwargs = map_aggregate(node.kwargs, _shadow_value)
+
+
+def _codegen(original: Callable[..., Any]) -> Callable[..., Any]:
+    def fx_codegen_and_compile(gm: Any, example_inputs: Any, *args: Any, **kwargs: Any):
+        if not _uses_openreg(gm, example_inputs):
+            return original(gm, example_inputs, *args, **kwargs)
+        _wrapper.register_shadow(is_active)
+        _shadow_graph(gm)
+        inputs = [_shadow_value(value) for value in example_inputs]
+        with _activate():
+            return original(gm, inputs, *args, **kwargs)
+
+    return fx_codegen_and_compile
+
+
+# --- what a constant says of its device ---------------------------------------------
+
+
+def _layout(original: Callable[..., None]) -> Callable[..., None]:
+    def __init__(self: Any, device: torch.device, *args: Any, **kwargs: Any) -> None:
+        original(self, shadow_of(device) if is_active() else device, *args, **kwargs)
+
+    return __init__
+
+
+def _decode_device(
+    original: Callable[..., torch.device],
+) -> Callable[..., torch.device]:
+    def decode_device(device: Any) -> torch.device:
+        decoded = original(device)
+        return shadow_of(decoded) if is_active() else decoded
+
+    return decode_device
+
+
+def _constant(original: Callable[..., Any]) -> Callable[..., Any]:
+    def Constant(*, device: torch.device, **kwargs: Any) -> Any:
+        return original(device=shadow_of(device) if is_active() else device, **kwargs)
+
+    return Constant
+
+
+def _get_attr(original: Callable[..., Any]) -> Callable[..., Any]:
+    def get_attr(self: Any, target: Any, args: Any, kwargs: Any) -> Any:
+        value = original(self, target, args, kwargs)
+        if is_active() and isinstance(value, torch.Tensor) and _is_ours(value):
+            fake = (
+                value
+                if isinstance(value, FakeTensor)
+                else self._mode.from_tensor(value)
+            )
+            return _shadow_fake(fake)
+        return value
+
+    return get_attr
+
+
+def install() -> None:
+    _names.replace(compile_fx, "fx_codegen_and_compile", _codegen)
+    _names.replace(ir.Layout, "__init__", _layout)
+    for module in (utils, lowering, post_grad):
+        _names.replace(module, "decode_device", _decode_device)
+    _names.replace(graph, "Constant", _constant)
+    _names.replace(FakeTensorProp, "get_attr", _get_attr)

@@ -1,0 +1,135 @@
+"""The Python code that Inductor writes around kernels."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._inductor.codegen import common
+from torch._inductor.codegen.cpp import CppScheduling
+from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
+from torch._inductor.codegen.cpu_device_op_overrides import CpuDeviceOpOverrides
+from torch._inductor.codegen.wrapper import (
+    PythonWrapperCodegen,
+    SubgraphPythonWrapperCodegen,
+)
+from torch._inductor.custom_graph_pass import CustomGraphModulePass
+from torch._inductor.utils import parallel_num_threads
+
+_SHADOW = re.compile(r"device\(type='cpu', index=(\d+)\)")
+
+
+class _OpenRegCode:
+    """What differs from the code for the CPU: where tensors are made, and how kernels
+    are loaded."""
+
+    def write_header(self) -> None:
+        super().write_header()
+        self.imports.splice(
+            "from torch_openreg.inductor._kernels "
+            "import empty_strided_openreg, openreg_kernel"
+        )
+
+    def make_allocation(
+        self,
+        name: str,
+        device: torch.device,
+        dtype: torch.dtype,
+        shape: Any,
+        stride: Any,
+        allocation_shape: Any = None,
+        is_pinned: bool = False,
+    ) -> str:
+        line = super().make_allocation(
+            name, device, dtype, shape, stride, allocation_shape, is_pinned
+        )
+        if device.type != "cpu" or device.index is None:
+            return line
+        return line.replace("empty_strided_cpu(", "empty_strided_openreg(", 1).replace(
+            f", {dtype})", f", {dtype}, {device.index})", 1
+        )
+
+    def define_kernel(
+        self,
+        kernel_name: str,
+        kernel_body: str,
+        metadata: str | None = None,
+        gpu: bool = True,
+        cpp_definition: str | None = None,
+    ) -> None:
+        body = kernel_body.replace(
+            "async_compile.cpp_pybinding(",
+            f"openreg_kernel(async_compile, {kernel_name!r}, {parallel_num_threads()}, ",
+            1,
+        )
+        super().define_kernel(kernel_name, body, metadata, gpu, cpp_definition)
+
+    def generate(self, is_inference: bool) -> Any:
+        code, declarations = super().generate(is_inference)
+        code.value = _SHADOW.sub(r"device(type='openreg', index=\1)", code.value)
+        return code, declarations
+
+
+class OpenRegSubgraphWrapper(_OpenRegCode, SubgraphPythonWrapperCodegen):
+    """The code of a graph within a graph: a branch, the body of a loop."""
+
+    def write_header(self) -> None:
+        """The outer graph has one."""
+
+
+class OpenRegWrapper(_OpenRegCode, PythonWrapperCodegen):
+    """The code of a graph."""
+
+    @staticmethod
+    def create(
+        is_subgraph: bool,
+        subgraph_name: str | None,
+        parent_wrapper: Any,
+        partition_signatures: Any = None,
+    ) -> Any:
+        if is_subgraph:
+            return OpenRegSubgraphWrapper(
+                subgraph_name, parent_wrapper, partition_signatures
+            )
+        return OpenRegWrapper()
+
+
+class OpenRegDeviceOpOverrides(CpuDeviceOpOverrides):
+    def set_device(self, device_idx: int) -> str:
+        return f"torch.openreg.set_device({device_idx})"
+
+    def synchronize(self) -> str:
+        return "torch.openreg.synchronize()"
+
+    def device_guard(self, device_idx: int) -> str:
+        return f"torch.openreg._DeviceGuard({device_idx})"
+
+
+def register(rules: CustomGraphModulePass) -> None:
+    """Tell Inductor of the device, for its questions before lowering."""
+    common.register_backend_for_device(
+        "openreg",
+        CppScheduling,
+        OpenRegWrapper,
+        CppWrapperCpu,
+        device_custom_pass=rules,
+    )
+    common.register_device_op_overrides("openreg", OpenRegDeviceOpOverrides())
+
+
+def register_shadow(is_active: Callable[[], bool]) -> None:
+    """Have the CPU's graphs written by OpenRegWrapper where they are shadows."""
+    cpu = common.device_codegens["cpu"]
+    plain = cpu.wrapper_codegen
+    if getattr(plain, "is_choice", False):
+        return
+
+    class Choice(plain):
+        is_choice = True
+
+        @staticmethod
+        def create(*args: Any, **kwargs: Any) -> Any:
+            wrapper = OpenRegWrapper if is_active() else plain
+            return wrapper.create(*args, **kwargs)
+
+    cpu.wrapper_codegen = Choice
