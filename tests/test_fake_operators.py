@@ -144,6 +144,15 @@ def test_attention_is_compiled_with_gradients(name, dynamic):
     check(case)
 
 
+def test_gradients_of_attention_look_as_foretold():
+    def gradients(x):
+        heads = [(x * i).detach().requires_grad_() for i in (1, 2, 3)]
+        y = F.scaled_dot_product_attention(*heads)
+        return torch.autograd.grad(y.sum(), heads)
+
+    check_fake(gradients, numbers(2, 2, 5, 8, device=DEVICE))
+
+
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("training", [False, True])

@@ -52,13 +52,13 @@ def _(grad_out, query, key, value, *others, out_shape=None, **kwargs):
 
 # docs:begin attention-fake
 # PyTorch's own says that a seed and an offset come back, which this device has no use
-# for: a compiled backward pass would wait for tensors that are not there.
+# for, and that gradients lie in memory as their inputs do: a compiled backward pass
+# would wait for tensors that are not there, and view those that are in the wrong way.
 @torch.library.register_fake(_forward.default)
 def _(
     query, key, value, attn_bias=None, dropout_p=0.0, is_causal=False, *_, scale=None
 ):
-    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    output, logsumexp = flash(
+    output, logsumexp = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         *(query, key, value, dropout_p, is_causal), attn_mask=attn_bias, scale=scale
     )
     longest = query.shape[2], key.shape[2]
@@ -66,8 +66,16 @@ def _(
 
 
 @torch.library.register_fake(_backward.default)
-def _(grad_out, query, key, value, *others, **kwargs):
-    return *(torch.empty_like(x) for x in (query, key, value)), None
+def _(
+    grad_out, query, key, value, attn_bias, mask, out, logsumexp, *others, scale=None
+):
+    dropout_p, is_causal = others[4:6]
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    gradients = flash(
+        *(grad_out, query, key, value, out, logsumexp, dropout_p, is_causal),
+        **{"attn_mask": attn_bias, "scale": scale},
+    )
+    return *gradients, None
 
 
 # docs:end attention-fake
