@@ -19,10 +19,11 @@ _THREAD_NUMBER = "int tid = omp_get_thread_num();"
 _ENTRY = """
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 template <class T>
 static T openreg_argument(uint64_t word) {{
-    T value;
+    std::remove_const_t<T> value;
     std::memcpy(&value, &word, sizeof(T));
     return value;
 }}
