@@ -16,7 +16,14 @@ ORDER = [
     ("csrc/runtime",),
     ("csrc/remote",),
     ("csrc/executor",),
-    ("csrc/aten", "csrc/amp", "csrc/graphs", "csrc/profiler", "csrc/device_process"),
+    (
+        "csrc/aten",
+        "csrc/amp",
+        "csrc/graphs",
+        "csrc/profiler",
+        "csrc/device_process",
+        "csrc/distributed",
+    ),
     ("torch_openreg/csrc",),
 ]
 LEVEL = {folder: level for level, group in enumerate(ORDER) for folder in group}

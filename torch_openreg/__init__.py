@@ -28,7 +28,7 @@ def _autoload() -> None:
     _check_slot(torch._C._get_privateuse1_backend_name())
     _load_library()
 
-    from torch_openreg import dynamo, openreg
+    from torch_openreg import distributed, dynamo, openreg
 
     torch.utils.rename_privateuse1_backend("openreg")
     torch._register_device_module("openreg", openreg)
@@ -46,6 +46,7 @@ def _autoload() -> None:
     openreg._dlpack._install()
     dynamo.install()
     on_import("torch._inductor.compile_fx", _load_compiler)
+    distributed._register()
     _loaded = True
 
 

@@ -28,6 +28,7 @@ TEMPLATES = INCLUDE / "openreg.inl"
 READERS = {
     ROOT / "third_party/openreg/csrc/config.cpp": r'Variable(?: \w+)?\("(OPENREG_\w+)"',
     ROOT / "csrc/executor/FallbackCount.cpp": r'get_env\("(OPENREG_\w+)"',
+    ROOT / "csrc/distributed/CollectiveWork.cpp": r'check_env\("(OPENREG_\w+)"',
     ROOT / "csrc/device_process/main.cpp": r'getenv\("(OPENREG_\w+)"',
 }
 

@@ -27,12 +27,13 @@ Device::Device(int index, const Config& config, Runtime& runtime)
 
 void Device::breakWith(orError_t error, const std::string& detail) {
   std::lock_guard lock(errorMutex_);
-  if (error_ != orSuccess) {
+  const bool mild = error_ == orErrorCommunication; // others count more
+  if (error_ != orSuccess && (!mild || error == orErrorCommunication)) {
     return;
   }
   error_ = error;
   errorDetail_ = detail;
-  if (stickyErrors_) {
+  if (sticky()) {
     errorDetail_ += "; device " + std::to_string(index_) +
         " is unusable until orDeviceReset()";
     dropsWork_.store(true, std::memory_order_relaxed);
@@ -53,7 +54,7 @@ orError_t Device::reportFailure() {
     return orSuccess; // another thread has taken it
   }
   const orError_t error = failWith(error_, errorDetail_);
-  if (!stickyErrors_) {
+  if (!sticky()) {
     error_ = orSuccess;
     failed_.store(false, std::memory_order_relaxed);
   }

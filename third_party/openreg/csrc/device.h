@@ -89,6 +89,10 @@ class Device {
  private:
   orError_t reportBroken();
   orError_t reportFailure();
+  /// Whether the error is one that only a reset clears.
+  bool sticky() const {
+    return stickyErrors_ && error_ != orErrorCommunication;
+  }
 
   const int index_;
   const orDeviceProp properties_;

@@ -60,6 +60,7 @@ constexpr Text kTexts[] = {
         "the memory has not been registered"),
     OPENREG_TEXT(orErrorLaunchFailure, "unspecified launch failure"),
     OPENREG_TEXT(orErrorNotPermitted, "operation not permitted"),
+    OPENREG_TEXT(orErrorCommunication, "communication with others failed"),
     OPENREG_TEXT(
         orErrorStreamCaptureUnsupported,
         "operation not permitted when stream is capturing"),

@@ -43,6 +43,7 @@ const Code kCodes[] = {
     CODE(orErrorHostMemoryNotRegistered, 713),
     CODE(orErrorLaunchFailure, 719),
     CODE(orErrorNotPermitted, 800),
+    CODE(orErrorCommunication, 805),
     CODE(orErrorStreamCaptureUnsupported, 900),
     CODE(orErrorStreamCaptureInvalidated, 901),
     CODE(orErrorStreamCaptureMerge, 902),

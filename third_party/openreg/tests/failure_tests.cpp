@@ -54,6 +54,18 @@ TEST_F(FailureTest, AFailedAssertionKeepsItsCodeAndSentence) {
   EXPECT_TRUE(detailHas("bad_kernel"));
 }
 
+TEST_F(FailureTest, AFailureOfOthersIsToldOnceAndLeavesTheDeviceUsable) {
+  auto fail = [] { orKernelFail(orErrorCommunication, "rank 2 has ended"); };
+  ASSERT_EQ(orLaunchKernelEx(&kBad, stream_, fail), orSuccess);
+  EXPECT_EQ(orStreamSynchronize(stream_), orErrorCommunication);
+  EXPECT_TRUE(detailHas("rank 2 has ended"));
+  EXPECT_EQ(orStreamSynchronize(stream_), orSuccess);
+  // It does not hide one that breaks the device.
+  ASSERT_EQ(orLaunchKernelEx(&kBad, stream_, fail), orSuccess);
+  ASSERT_EQ(orLaunchKernelEx(&kBad, stream_, throwReason), orSuccess);
+  EXPECT_EQ(orStreamSynchronize(stream_), orErrorLaunchFailure);
+}
+
 TEST_F(FailureTest, TheDeviceAddressIsAnIllegalAddressForKernels) {
   DeviceArray<int> array(4);
   volatile int* const device = array.data();

@@ -33,6 +33,7 @@ typedef enum orError_t OPENREG_INT {
   orErrorHostMemoryNotRegistered = 713,
   orErrorLaunchFailure = 719,
   orErrorNotPermitted = 800,
+  orErrorCommunication = 805,
   orErrorStreamCaptureUnsupported = 900,
   orErrorStreamCaptureInvalidated = 901,
   orErrorStreamCaptureMerge = 902,

@@ -1,0 +1,167 @@
+#include "distributed/CollectiveWork.h"
+
+#include "runtime/OpenRegCapture.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/util/env.h>
+
+namespace c10::openreg::occl {
+
+// --- Outcome --------------------------------------------------------------------
+
+void Outcome::begin() {
+  const std::lock_guard lock(mutex_);
+  begun_ = std::chrono::steady_clock::now();
+}
+
+void Outcome::end(const std::string& failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = std::chrono::steady_clock::now();
+    failure_ = failure;
+    ended_.store(true, std::memory_order_release);
+  }
+  changed_.notify_all();
+}
+
+bool Outcome::wait(std::chrono::milliseconds timeout) const {
+  std::unique_lock lock(mutex_);
+  const auto isOver = [this] { return ended_.load(); };
+  if (timeout == kNoTimeout) {
+    changed_.wait(lock, isOver);
+    return true;
+  }
+  return changed_.wait_for(lock, timeout, isOver);
+}
+
+std::string Outcome::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+float Outcome::duration() const {
+  const std::lock_guard lock(mutex_);
+  return std::chrono::duration<float, std::milli>(over_ - begun_).count();
+}
+
+// --- CollectiveWork ---------------------------------------------------------------
+
+namespace {
+
+bool blockingWait() {
+  // OPENREG_OCCL_BLOCKING_WAIT: 1: wait() of a collective waits on the host, so that a
+  // failure is raised there. Default: 0.
+  static const bool set =
+      c10::utils::check_env("OPENREG_OCCL_BLOCKING_WAIT").value_or(false);
+  return set;
+}
+
+} // namespace
+
+CollectiveWork::CollectiveWork(
+    c10d::OpType type,
+    const char* title,
+    const std::optional<std::vector<at::Tensor>>& inputs,
+    Parts parts)
+    : Work(parts.group->rank, type, title, inputs), parts_(std::move(parts)) {}
+
+void CollectiveWork::endRecord() {
+  if (recordFunctionEndCallback_) {
+    recordFunctionEndCallback_();
+    recordFunctionEndCallback_ = nullptr;
+  }
+}
+
+bool CollectiveWork::isCompleted() {
+  return parts_.outcome->ended() ||
+      (parts_.end->isCreated() && parts_.end->query());
+}
+
+bool CollectiveWork::isSuccess() const {
+  return parts_.outcome->failure().empty();
+}
+
+std::exception_ptr CollectiveWork::exception() const {
+  try {
+    throwFailure();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+int CollectiveWork::sourceRank() const {
+  TORCH_CHECK(
+      parts_.source, "only a message that was received has a source rank");
+  parts_.outcome->wait(parts_.timeout);
+  return *parts_.source;
+}
+
+void CollectiveWork::throwFailure() const {
+  if (!parts_.outcome->ended()) {
+    return;
+  }
+  const std::string failure = parts_.outcome->failure();
+  TORCH_CHECK_WITH(DistBackendError, failure.empty(), failure);
+}
+
+void CollectiveWork::synchronize() {
+  throwFailure();
+  if (!parts_.outcome->ended() && parts_.end->isCreated()) {
+    parts_.end->block(getCurrentOpenRegStream(parts_.stream.device_index()));
+  }
+  parts_.held.clear();
+}
+
+bool CollectiveWork::waitOnHost(std::chrono::milliseconds timeout) {
+  (void)(parts_.end->isCreated() &&
+         parts_.end->query()); // a late schedule runs it when asked
+  const bool ended = parts_.outcome->wait(timeout);
+  TORCH_CHECK_WITH(
+      DistBackendError,
+      ended,
+      "a collective of group '",
+      parts_.group->name(),
+      "' did not end within the ",
+      timeout.count(),
+      " ms that wait() was given");
+  throwFailure();
+  return true;
+}
+
+bool CollectiveWork::wait(std::chrono::milliseconds timeout) {
+  const bool captured = isCapturing(parts_.stream);
+  if (!captured &&
+      (timeout != kNoTimeout || parts_.hostWaits || blockingWait())) {
+    waitOnHost(timeout);
+  }
+  synchronize();
+  return true;
+}
+
+void CollectiveWork::abort() {
+  parts_.group->fail("a collective of it was aborted by its own rank");
+}
+
+// As NCCL's: complete as soon as it is queued, with the stream it is queued in as the
+// place to wait for.
+c10::intrusive_ptr<c10::ivalue::Future> CollectiveWork::getFuture() {
+  const std::lock_guard lock(futureMutex_);
+  if (!future_) {
+    future_ = c10::make_intrusive<c10::ivalue::Future>(
+        c10::ListType::create(c10::TensorType::get()),
+        std::vector<c10::Device>{parts_.stream.device()});
+    const c10::StreamGuard guard(parts_.stream.unwrap());
+    future_->markCompleted(at::IValue(parts_.outputs));
+  }
+  return future_;
+}
+
+float CollectiveWork::getDuration() const {
+  TORCH_CHECK(
+      parts_.outcome->ended(),
+      "the duration of a collective is known when it has ended");
+  return parts_.outcome->duration();
+}
+
+} // namespace c10::openreg::occl

@@ -1,0 +1,352 @@
+// How calls are queued; which there are is in Collectives.cpp.
+#include "distributed/ProcessGroupOCCL.h"
+
+#include "distributed/GlooTransport.h"
+#include "executor/Launch.h"
+#include "runtime/OpenRegCapture.h"
+
+#include <ATen/record_function.h>
+#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace c10::openreg::occl {
+namespace {
+
+ProcessGroupOCCL::EngineFactory& engineFactory() {
+  // Never destroyed: it may hold a function of Python, which ends before.
+  static auto* factory = new ProcessGroupOCCL::EngineFactory;
+  return *factory;
+}
+
+} // namespace
+
+void ProcessGroupOCCL::setEngineFactory(EngineFactory factory) {
+  engineFactory() = std::move(factory);
+}
+
+ProcessGroupOCCL::ProcessGroupOCCL(
+    c10::intrusive_ptr<c10d::Store> store,
+    int rank,
+    int size,
+    c10::intrusive_ptr<Options> options)
+    : Backend(rank, size),
+      store_(std::move(store)),
+      options_(std::move(options)),
+      group_(std::make_shared<Group>(rank, size, options_->group_name)) {
+  TORCH_CHECK_VALUE(
+      size > 0 && rank >= 0 && rank < size,
+      "a rank must be in [0, ",
+      size,
+      "), but got ",
+      rank);
+  group_->setTransport(std::make_unique<GlooTransport>(
+      engineFactory()(
+          c10::make_intrusive<c10d::PrefixStore>("engine", store_),
+          rank,
+          size,
+          options_->timeout),
+      options_->group_name));
+  init();
+}
+
+ProcessGroupOCCL::~ProcessGroupOCCL() {
+  group_->fail("its process group was deleted while calls were under way");
+}
+
+// --- jobs -----------------------------------------------------------------------
+
+struct ProcessGroupOCCL::Running {
+  std::shared_ptr<Group> group;
+  std::shared_ptr<Outcome> outcome;
+  std::vector<Step> steps;
+  std::chrono::milliseconds timeout;
+  std::vector<std::shared_ptr<int>> sources; // steps point to them
+  Tensors held;
+
+  // Runs again with each replay of a graph that it was captured in.
+  void operator()() const {
+    outcome->begin();
+    const Deadline deadline = std::chrono::steady_clock::now() + timeout;
+    try {
+      for (const Step& step : steps) {
+        if (const auto* call = std::get_if<Collective>(&step)) {
+          group->transport().run(*call, deadline);
+        } else {
+          group->transport().transfer(
+              std::get<std::vector<Transfer>>(step), deadline);
+        }
+      }
+      outcome->end();
+    } catch (const std::exception& error) {
+      group->fail(error.what());
+      outcome->end(error.what());
+      orKernelFail(orErrorCommunication, error.what());
+    }
+  }
+};
+
+void ProcessGroupOCCL::Job::listAccesses(
+    std::vector<MemoryAccess>& accesses) const {
+  for (const at::Tensor& tensor : inputs) {
+    accesses.push_back(at::native::openreg::accessTo(tensor, false));
+  }
+  for (const at::Tensor& tensor : outputs) {
+    accesses.push_back(at::native::openreg::accessTo(tensor, true));
+  }
+}
+
+c10::intrusive_ptr<CollectiveWork> ProcessGroupOCCL::makeWork(
+    const Job& job,
+    const Batch& batch,
+    const OpenRegStream& stream) const {
+  return c10::make_intrusive<CollectiveWork>(
+      job.type,
+      job.name,
+      job.inputs,
+      CollectiveWork::Parts{
+          group_,
+          batch.outcome,
+          batch.end,
+          stream,
+          job.outputs,
+          {},
+          job.sources.empty() ? nullptr : job.sources[0],
+          sequence_.load(),
+          job.timeout,
+          job.hostWaits});
+}
+
+// docs:begin launch-collective
+ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::launch(
+    Job job,
+    const Batch& batch) {
+  const DeviceIndex device = job.device.index();
+  const OpenRegStream stream = group_->streamFor(
+      job.lane.value_or(Group::Lane{device}),
+      options_->is_high_priority_stream);
+  std::unique_lock order(group_->orderMutex, std::defer_lock);
+  if (!job.lane) {
+    order.lock(); // collectives run in the order in which they were called
+    group_->followOtherDevices(stream);
+    ++sequence_;
+  }
+  auto work = makeWork(job, batch, stream);
+
+  // Behind the work before it. In a capture the group's stream joins it by the event.
+  OpenRegEvent before;
+  before.record(getCurrentOpenRegStream(device));
+  before.block(stream);
+
+  auto running = std::make_unique<Running>(Running{
+      group_, batch.outcome, job.steps, job.timeout, job.sources, job.outputs});
+  // docs:end launch-collective
+  running->held.insert(
+      running->held.end(), job.inputs.begin(), job.inputs.end());
+  if (isCapturing(stream)) {
+    // A graph would hold them for good; the memory is its pool's anyway.
+    work->hold(std::move(running->held));
+  }
+  const auto list = [&](std::vector<MemoryAccess>& accesses) {
+    job.listAccesses(accesses);
+  };
+  const orLaunchConfig config{job.name, orLaunchDefault};
+  OPENREG_CHECK(submit({job.name, stream, list}, [&](orStream_t handle) {
+    return orLaunchKernelEx(
+        &config, handle, [running = std::move(running)] { (*running)(); });
+  }));
+  batch.end->record(stream);
+  work->endRecord();
+  return work;
+}
+
+// With what profilers want to know of a call: sizes, the group, its number.
+ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::launchRecorded(
+    Job job,
+    const Batch& batch) {
+  if (C10_LIKELY(!at::hasGlobalCallbacks() && !at::hasThreadLocalCallbacks())) {
+    return launch(std::move(job), batch);
+  }
+  const auto elements = [](const Tensors& tensors) {
+    int64_t count = 0;
+    for (const at::Tensor& tensor : tensors) {
+      count += tensor.numel();
+    }
+    return count;
+  };
+  const auto& any = job.outputs.empty() ? job.inputs : job.outputs;
+  RECORD_PARAM_COMMS_DATA(
+      std::make_tuple(
+          static_cast<int64_t>(sequence_.load() + 1), job.lane.has_value()),
+      std::make_tuple(group_->name(), getGroupDesc()),
+      job.inputs,
+      job.outputs,
+      getRank(),
+      std::string(job.name).substr(std::strlen("occl:")),
+      elements(job.inputs),
+      elements(job.outputs),
+      any.empty() ? at::kByte : any[0].scalar_type(),
+      std::vector<int64_t>(),
+      std::vector<int64_t>(),
+      0,
+      1,
+      getSize());
+  return launch(std::move(job), batch);
+}
+
+ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::start(Job job) {
+  group_->check();
+  if (job.timeout == c10d::kUnsetTimeout) {
+    job.timeout = options_->timeout;
+  }
+  if (!batch_) {
+    return launchRecorded(
+        std::move(job),
+        {{}, std::make_shared<Outcome>(), std::make_shared<OpenRegEvent>()});
+  }
+  const OpenRegStream stream = group_->streamFor(
+      {job.device.index()}, options_->is_high_priority_stream);
+  auto work = makeWork(job, *batch_, stream);
+  work->endRecord();
+  batch_->add(std::move(job));
+  return work;
+}
+
+// --- several calls as one ---------------------------------------------------------
+
+void ProcessGroupOCCL::Batch::add(Job other) {
+  if (!job) {
+    job = std::move(other);
+    job->type = c10d::OpType::COALESCED;
+    job->name = "occl:coalesced";
+    job->lane.reset();
+    return;
+  }
+  TORCH_CHECK_VALUE(
+      job->device == other.device,
+      "calls that are coalesced must be of one device, but they are of ",
+      job->device,
+      " and ",
+      other.device);
+  for (Step& step : other.steps) {
+    // Messages depend on each other, so they are under way together.
+    auto* messages = std::get_if<std::vector<Transfer>>(&step);
+    auto* before = std::get_if<std::vector<Transfer>>(&job->steps.back());
+    if (messages && before) {
+      before->insert(before->end(), messages->begin(), messages->end());
+    } else {
+      job->steps.push_back(std::move(step));
+    }
+  }
+  const auto append = [](auto& to, const auto& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  append(job->inputs, other.inputs);
+  append(job->outputs, other.outputs);
+  append(job->sources, other.sources);
+  job->timeout = std::max(job->timeout, other.timeout);
+}
+
+void ProcessGroupOCCL::startCoalescing() {
+  TORCH_CHECK(!batch_, "calls are being coalesced already");
+  batch_ =
+      Batch{{}, std::make_shared<Outcome>(), std::make_shared<OpenRegEvent>()};
+}
+
+ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::endCoalescing() {
+  TORCH_CHECK(batch_, "no calls are being coalesced");
+  Batch batch = std::move(*batch_);
+  batch_.reset();
+  if (!batch.job) {
+    return nullptr;
+  }
+  return launchRecorded(std::move(*batch.job), batch);
+}
+
+// --- the group --------------------------------------------------------------------
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroupOCCL::split(
+    const c10::intrusive_ptr<c10d::Store>& /*store*/,
+    const std::vector<int>& ranks,
+    const c10::intrusive_ptr<c10d::Backend::Options>& options) {
+  const auto place = std::find(ranks.begin(), ranks.end(), getRank());
+  if (place == ranks.end()) {
+    return nullptr;
+  }
+  auto own = c10::dynamic_intrusive_pointer_cast<Options>(options);
+  TORCH_CHECK_TYPE(own, "occl is split with options of its own kind");
+  own->global_ranks_in_group.clear();
+  // Not in the store that c10d gives: its prefix counts the groups of a rank, which
+  // ranks may have different numbers of.
+  std::string name = "split";
+  for (const int rank : ranks) {
+    name += "_" + std::to_string(rank);
+    const auto& before = options_->global_ranks_in_group;
+    own->global_ranks_in_group.push_back(
+        before.empty() ? static_cast<uint64_t>(rank)
+                       : before[static_cast<size_t>(rank)]);
+  }
+  name += "_" + std::to_string(splits_[ranks]++);
+  return c10::make_intrusive<ProcessGroupOCCL>(
+      c10::make_intrusive<c10d::PrefixStore>(name, store_),
+      static_cast<int>(place - ranks.begin()),
+      static_cast<int>(ranks.size()),
+      own);
+}
+
+void ProcessGroupOCCL::abort() {
+  group_->fail(
+      "rank " + std::to_string(getRank()) + " of group '" + group_->name() +
+      "' aborted it");
+  group_->settle();
+}
+
+void ProcessGroupOCCL::shutdown() {
+  group_->settle(); // what is queued still runs
+  group_->fail("it was shut down");
+}
+
+// By the store alone, so that a rank which does not come breaks nothing.
+void ProcessGroupOCCL::monitoredBarrier(
+    const c10d::BarrierOptions& options,
+    bool waitAllRanks) {
+  const auto timeout = options.timeout == c10d::kUnsetTimeout
+      ? options_->timeout
+      : options.timeout;
+  const std::string round = "monitored/" + std::to_string(monitored_++) + "/";
+  const auto key = [&](int rank) { return round + std::to_string(rank); };
+  if (getRank() != 0) {
+    store_->set(key(getRank()), std::vector<uint8_t>{1});
+    store_->wait({round + "all"}, timeout);
+    return;
+  }
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::string missing;
+  for (int rank = 1; rank < getSize(); ++rank) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    try {
+      store_->wait({key(rank)}, std::max(left, std::chrono::milliseconds(1)));
+    } catch (const std::exception&) {
+      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+      if (!waitAllRanks) {
+        break;
+      }
+    }
+  }
+  TORCH_CHECK_WITH(
+      DistBackendError,
+      missing.empty(),
+      "monitored_barrier of group '",
+      group_->name(),
+      "': no word from rank ",
+      missing,
+      " within ",
+      timeout.count(),
+      " ms");
+  store_->set(round + "all", std::vector<uint8_t>{1});
+}
+
+} // namespace c10::openreg::occl

@@ -1,0 +1,82 @@
+"""Programs of several ranks: children of one warm process, each with a group.
+
+`run_ranks(start_python, folder, body, 4)` runs the body of a function in each rank, with
+`rank`, `size`, `torch`, `dist` and `device`, and returns what each of them returned.
+"""
+
+import json
+import textwrap
+
+PROGRAM = """
+import ctypes, faulthandler, json, os, signal, sys, traceback
+import torch
+import torch.distributed as dist
+
+folder, size, backend = {folder!r}, {size}, {backend!r}
+torch.set_num_threads(1)
+
+server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+def join(name="store", **options):
+    store = dist.PrefixStore(name, dist.TCPStore("127.0.0.1", server.port))
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, **options)
+
+def body(rank, size, device):
+{body}
+
+children = []
+for rank in range(size):
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            # A rank that waits for ever tells where, and none outlives the program.
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+            faulthandler.dump_traceback_later({patience}, exit=True)
+            torch.openreg.set_device(rank % torch.openreg.device_count())
+            device = torch.device("openreg", torch.openreg.current_device())
+            if {joins}:
+                join()
+            result = body(rank, size, device)
+            if {joins} and dist.is_initialized():
+                dist.destroy_process_group()
+            with open(os.path.join(folder, f"result{{rank}}"), "w") as file:
+                json.dump(result, file)
+            status = 0
+        except BaseException:
+            print(f"rank {{rank}}:", traceback.format_exc(), file=sys.stderr, flush=True)
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
+    children.append(child)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+print(json.dumps(codes))
+"""
+
+
+def run_ranks(
+    start_python,
+    folder,
+    body,
+    size,
+    backend="cpu:gloo,openreg:occl",
+    joins=True,
+    **options,
+):
+    """Returns the results; `expect` says which exit codes are right, 0 for all else."""
+    expect = options.pop("expect", [0] * size)
+    code = PROGRAM.format(
+        folder=str(folder),
+        size=size,
+        backend=backend,
+        joins=joins,
+        patience=options.pop("patience", 60),
+        body=textwrap.indent(textwrap.dedent(body), "    "),
+    )
+    options.setdefault("timeout", 120)
+    result = start_python(code, folder, **options)
+    assert result.returncode == 0, result.stderr
+    codes = json.loads(result.stdout.splitlines()[-1])
+    assert codes == expect, result.stderr
+    paths = [folder / f"result{rank}" for rank in range(size)]
+    return [json.loads(p.read_text()) if p.exists() else None for p in paths]

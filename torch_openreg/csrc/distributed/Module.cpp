@@ -1,0 +1,109 @@
+// torch_openreg._distributed: process groups of openreg devices.
+#include "distributed/ProcessGroupOCCL.h"
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <pybind11/chrono.h>
+#include <pybind11/functional.h>
+
+namespace torch::openreg {
+namespace {
+
+using c10::openreg::occl::ProcessGroupOCCL;
+using Options = ProcessGroupOCCL::Options;
+using EngineMaker = c10::intrusive_ptr<c10d::Backend>(
+    const c10::intrusive_ptr<c10d::Store>&,
+    int,
+    int,
+    std::chrono::milliseconds);
+
+void addOptions(py::handle scope) {
+  py::class_<Options, c10::intrusive_ptr<Options>, c10d::Backend::Options>(
+      scope, "Options", "What a process group of occl can be told.")
+      .def(
+          py::init([](bool is_high_priority_stream) {
+            auto options = c10::make_intrusive<Options>();
+            options->is_high_priority_stream = is_high_priority_stream;
+            return options;
+          }),
+          py::arg("is_high_priority_stream") = false)
+      .def_readwrite(
+          "is_high_priority_stream", &Options::is_high_priority_stream)
+      .def_readwrite("global_ranks_in_group", &Options::global_ranks_in_group)
+      .def_readwrite("group_name", &Options::group_name)
+      .def(
+          "__copy__",
+          [](const Options& self) {
+            return c10::make_intrusive<Options>(self);
+          })
+      .def("__deepcopy__", [](const Options& self, const py::dict&) {
+        return c10::make_intrusive<Options>(self);
+      });
+}
+
+void addGroup(py::module_& module) {
+  const auto release = py::call_guard<py::gil_scoped_release>();
+  py::class_<
+      ProcessGroupOCCL,
+      c10::intrusive_ptr<ProcessGroupOCCL>,
+      c10d::Backend>
+      group(module, "ProcessGroupOCCL", "Collectives between openreg devices.");
+  addOptions(group);
+  group
+      .def(
+          py::init([](const c10::intrusive_ptr<c10d::Store>& store,
+                      int rank,
+                      int size,
+                      const c10::intrusive_ptr<Options>& options) {
+            const py::gil_scoped_release released;
+            return c10::make_intrusive<ProcessGroupOCCL>(
+                store, rank, size, options);
+          }),
+          py::arg("store"),
+          py::arg("rank"),
+          py::arg("size"),
+          py::arg("options"))
+      .def_property_readonly(
+          "transport",
+          &ProcessGroupOCCL::transportName,
+          "How bytes travel between the ranks.")
+      .def_property_readonly(
+          "options",
+          [](ProcessGroupOCCL& self) {
+            return c10::static_intrusive_pointer_cast<Options>(
+                self.getBackendOptions());
+          })
+      // Ranks outside of a group that is split off have nothing to do.
+      .def("perform_nocolor_split", [](ProcessGroupOCCL&, const py::object&) {})
+      .def("abort", &ProcessGroupOCCL::abort, release)
+      .def("_shutdown", &ProcessGroupOCCL::shutdown, release)
+      .def(
+          "monitored_barrier",
+          [](ProcessGroupOCCL& self,
+             std::chrono::milliseconds timeout,
+             bool waitAllRanks) {
+            c10d::BarrierOptions options;
+            options.timeout = timeout;
+            self.monitoredBarrier(options, waitAllRanks);
+          },
+          py::arg("timeout") = c10d::kUnsetTimeout,
+          py::arg("wait_all_ranks") = false,
+          release);
+}
+
+} // namespace
+
+PYBIND11_MODULE(_distributed, module) {
+  py::module_::import("torch._C._distributed_c10d"); // has the base classes
+  addGroup(module);
+  module.def("_set_engine_factory", [](std::function<EngineMaker> make) {
+    ProcessGroupOCCL::setEngineFactory(
+        [make = std::move(make)](
+            const auto& store, int rank, int size, auto timeout) {
+          const py::gil_scoped_acquire acquired;
+          return make(store, rank, size, timeout);
+        });
+  });
+}
+
+} // namespace torch::openreg

@@ -1,0 +1,52 @@
+"""``torch.distributed`` between openreg devices: the backend ``occl``.
+
+``import torch`` makes it known; its library is loaded with the first group.
+"""
+
+import functools
+
+from torch import distributed
+
+__all__ = ["ProcessGroupOCCL"]
+
+
+def _register() -> None:
+    """Make occl known to torch.distributed, if torch was built with it."""
+    if distributed.is_available():
+        distributed.Backend.register_backend(
+            "occl", _create, extended_api=True, devices=["openreg"]
+        )
+
+
+@functools.cache
+def _library():
+    from torch_openreg import _distributed
+
+    _distributed._set_engine_factory(_make_engine)
+    return _distributed
+
+
+def _make_engine(store, rank, size, timeout):
+    return distributed.ProcessGroupGloo(store, rank, size, timeout)
+
+
+def _create(group, options):
+    """What torch.distributed calls for each new group with this backend."""
+    cls = _library().ProcessGroupOCCL
+    if options is None:
+        options = cls.Options()
+    elif not isinstance(options, cls.Options):
+        raise TypeError(
+            "pg_options of occl must be torch_openreg.distributed.ProcessGroupOCCL"
+            f".Options, but got {type(options).__name__}"
+        )
+    options._timeout = group.timeout
+    options.global_ranks_in_group = group.global_ranks_in_group
+    options.group_name = group.group_id
+    return cls(group.store, group.group_rank, group.group_size, options)
+
+
+def __getattr__(name):
+    if name == "ProcessGroupOCCL":
+        return _library().ProcessGroupOCCL
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
