@@ -1,9 +1,17 @@
 """Kernels that Inductor compiles are kernels of the device like all others."""
 
+import os
+from pathlib import Path
+from unittest import mock
+
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.utils import counters
+from torch._inductor.utils import fresh_cache
 from torch.profiler import ProfilerActivity, profile
+
+import torch_openreg
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -126,6 +134,130 @@ def test_a_trace_shows_kernels_by_their_generated_names(compiled):
     ours = torch.autograd.DeviceType.PrivateUse1
     names = [e.name for e in p.events() if e.device_type == ours]
     assert "cpp_fused_add_mul_relu_0" in names
+
+
+def test_streams_in_compiled_code_are_the_programs_streams(hold):
+    side = torch.openreg.Stream()
+
+    def two_streams(x):
+        y = x + 1
+        side.wait_stream(torch.openreg.current_stream())
+        with torch.openreg.stream(side):
+            z = y * 2
+        torch.openreg.current_stream().wait_stream(side)
+        return z + 1
+
+    run = torch.compile(two_streams, fullgraph=True)
+    x = torch.arange(4.0, device="openreg")
+    run(x)
+    gate = hold(side)
+    result = run(x)
+    assert not torch.openreg.current_stream().query()
+    gate.open()
+    assert result.tolist() == [3, 5, 7, 9]
+
+
+def test_an_event_in_compiled_code_comes_after_the_kernels_before_it(hold):
+    event = torch.openreg.Event()
+
+    def record(x):
+        y = x.sin()
+        event.record()
+        return y, y.cumsum(0)
+
+    run = torch.compile(record)
+    x = torch.zeros(4, device="openreg")
+    run(x)
+    gate = hold(torch.openreg.current_stream())
+    run(x)
+    assert not event.query()
+    gate.open()
+
+
+BOUNDS = """
+import torch
+torch.set_num_threads(2)
+pick = torch.compile(lambda x, index: x[index] * 2)
+x = torch.arange(10.0, device="openreg")
+index = torch.arange(20000, device="openreg") % 10
+assert torch.equal(pick(x, index), x[index] * 2)
+index[777] = 99
+try:
+    pick(x, index)
+    torch.openreg.synchronize()
+except torch.AcceleratorError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_bad_index_breaks_the_device_and_not_the_process(run_python):
+    told = run_python(BOUNDS)
+    assert "device-side assert triggered" in told
+    assert "cpp_fused_index_mul_0" in told and "index out of bounds" in told
+
+
+def test_a_kernel_runs_in_the_device_process(run_python):
+    code = """
+import torch
+from torch.openreg import fallback_report
+f = torch.compile(lambda x, s: (x * s).sin())
+s = torch.tensor(2.0)
+x = torch.arange(6.0, device="openreg")
+print(torch.equal(f(x, s).cpu(), torch.compile(lambda x, s: (x * s).sin())(x.cpu(), s)))
+print(fallback_report())
+"""
+    assert run_python(code, OPENREG_EXECUTOR="process").split("\n")[0] == "True"
+
+
+@pytest.mark.slow
+def test_without_a_compiler_there_is_a_way_out(run_python, tmp_path):
+    code = """
+import torch
+try:
+    torch.compile(lambda x: x + 1)(torch.ones(3, device="openreg"))
+except Exception as error:
+    print(error)
+"""
+    environment = {"CXX": "/nowhere/g++", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    assert "backend='openreg'" in run_python(code, **environment)
+
+
+def test_a_mix_up_of_devices_is_refused_with_cudas_sentence(compiled):
+    x, y = pair()
+    compiled(x, y)
+    kernel = torch_openreg._C._loadKernel
+    libraries = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]).rglob("*.so")
+    launch = next(
+        kernel(str(library), "add", "rrw", 0)
+        for library in libraries
+        if b"openreg_run" in library.read_bytes()
+    )
+    sentence = "Expected all tensors to be on the same device, but found at least two"
+    with pytest.raises(RuntimeError, match=f"{sentence} devices, openreg:0 and cpu!"):
+        launch(x, y.cpu(), x)
+    with pytest.raises(RuntimeError, match=f"{sentence} devices, openreg:0 and open"):
+        launch(x, y.to("openreg:1"), x)
+    with pytest.raises(TypeError, match="takes 3 arguments, but got 1"):
+        launch(x)
+    with pytest.raises(TypeError, match="argument 1 must be a tensor, but got int"):
+        launch(x, 1, x)
+
+
+def test_a_cache_of_other_rules_is_not_used():
+    from torch_openreg.inductor._rules import Rules
+
+    def misses():
+        return counters["inductor"]["fxgraph_cache_miss"]
+
+    counters.clear()
+    x = torch.arange(5.0, device="openreg")
+    with fresh_cache():
+        for uuid, expected in (("one", 1), ("one", 1), ("two", 2)):
+            torch._dynamo.reset()
+            with mock.patch.object(Rules, "uuid", lambda self, uuid=uuid: uuid):
+                torch.compile(lambda x: x * 3 - 1)(x)
+            assert misses() == expected
 
 
 def test_training_gives_the_losses_of_the_cpu():

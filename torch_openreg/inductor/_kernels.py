@@ -7,8 +7,11 @@ from typing import Any
 from torch._inductor.async_compile import AsyncCompile, get_compile_threads
 from torch._inductor.codecache import CppCodeCache, CppPythonBindingsCodeCache
 from torch._inductor.codecache import LambdaFuture
+from torch._inductor.utils import clear_on_fresh_cache
 
 from torch_openreg import _C
+
+from ._checks import throw_behind_loops
 
 empty_strided_openreg = _C._emptyStrided
 
@@ -65,6 +68,7 @@ class _KernelLibrary:
         self.path = path
 
 
+@clear_on_fresh_cache
 class OpenRegKernelCache(CppCodeCache):
     """Compiles kernels into libraries of their own, which know nothing of Python."""
 
@@ -88,7 +92,7 @@ def openreg_kernel(
 
     ``threads``: how many the code was written for.
     """
-    source, needed = _count_threads(source, threads)
+    source, needed = _count_threads(throw_behind_loops(source), threads)
     arguments = ", ".join(
         f"openreg_argument<{kind}>(words[{place}])"
         for place, kind in enumerate(argtypes)

@@ -10,12 +10,20 @@ from torch._inductor.custom_graph_pass import CustomGraphModulePass
 import torch_openreg
 
 
+_PACKAGE = Path(torch_openreg.__file__).parent
+_HEAD = 4096  # the build id of a library is in there
+
+
 @functools.cache
 def _fingerprint() -> str:
-    """Of the version and of the sources that decide what is generated."""
+    """Of our version, and of all that decides what is generated and what it runs on:
+    fake kernels tell strides, which compiled code relies on."""
     digest = hashlib.sha256(torch_openreg.__version__.encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in sorted(_PACKAGE.rglob("*.py")):
         digest.update(source.read_bytes())
+    for library in sorted(_PACKAGE.glob("lib/*.so")):
+        with library.open("rb") as file:
+            digest.update(file.read(_HEAD))
     return digest.hexdigest()
 
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 from torch._inductor import compile_fx, graph, ir, lowering, utils
+from torch._inductor.exc import InvalidCxxCompiler
 from torch._inductor.fx_passes import post_grad
+from torch._inductor.scheduler import Scheduler
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.fx.node import map_aggregate
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
@@ -100,10 +102,27 @@ def _codegen(original: Callable[..., Any]) -> Callable[..., Any]:
         _wrapper.register_shadow(is_active)
         _shadow_graph(gm)
         inputs = [_shadow_value(value) for value in example_inputs]
-        with _activate():
+        with _activate(), _say_the_way_out():
             return original(gm, inputs, *args, **kwargs)
 
     return fx_codegen_and_compile
+
+
+@contextlib.contextmanager
+def _say_the_way_out() -> Iterator[None]:
+    try:
+        yield
+    except InvalidCxxCompiler as error:
+        raise RuntimeError(
+            f"torch.compile needs a C++ compiler for openreg. {error}. Install one "
+            "(Debian: apt-get install g++), name yours in the environment variable "
+            "CXX, or choose torch.compile(backend='openreg'), which needs none."
+        ) from error
+    except PermissionError as error:
+        raise RuntimeError(
+            f"torch.compile cannot write its code to {error.filename}: "
+            f"{error.strerror}. Set TORCHINDUCTOR_CACHE_DIR to a folder of your own."
+        ) from error
 
 
 # --- what a constant says of its device ---------------------------------------------
@@ -148,6 +167,21 @@ def _get_attr(original: Callable[..., Any]) -> Callable[..., Any]:
     return get_attr
 
 
+# --- work without a device ------------------------------------------------------------
+
+
+def _enter_context(original: Callable[..., None]) -> Callable[..., None]:
+    """The CPU's kernels are written late, several in one: an event, which has no
+    device, must not overtake them. This is called before anything else for a node."""
+
+    def enter_context(self: Any, node: Any) -> None:
+        if is_active() and node.is_extern() and node.get_device() is None:
+            self.flush()
+        original(self, node)
+
+    return enter_context
+
+
 def install() -> None:
     _names.replace(compile_fx, "fx_codegen_and_compile", _codegen)
     _names.replace(ir.Layout, "__init__", _layout)
@@ -155,3 +189,4 @@ def install() -> None:
         _names.replace(module, "decode_device", _decode_device)
     _names.replace(graph, "Constant", _constant)
     _names.replace(FakeTensorProp, "get_attr", _get_attr)
+    _names.replace(Scheduler, "enter_context", _enter_context)

@@ -14,14 +14,19 @@ from torch._inductor.codegen.wrapper import (
     SubgraphPythonWrapperCodegen,
 )
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
+from torch._inductor.stream_utils import DEFAULT_STREAM, get_stream_name
 from torch._inductor.utils import parallel_num_threads
+from torch._inductor.virtualized import V
 
-_SHADOW = re.compile(r"device\(type='cpu', index=(\d+)\)")
+_DEVICE = re.compile(r"device\(type='cpu', index=(\d+)\)")
+_DEVICE_NAME = re.compile(r"device='cpu:(\d+)'")
 
 
 class _OpenRegCode:
     """What differs from the code for the CPU: where tensors are made, and how kernels
     are loaded."""
+
+    _names_streams = False
 
     def write_header(self) -> None:
         super().write_header()
@@ -64,9 +69,26 @@ class _OpenRegCode:
         )
         super().define_kernel(kernel_name, body, metadata, gpu, cpp_definition)
 
+    def codegen_cuda_stream_enter(self, stream_idx: int) -> Any:
+        """For a GPU the guard of the device names the streams; the CPU has none."""
+        scheduler = V.graph.scheduler
+        if not self._names_streams:
+            self._names_streams = True
+            self.imports.splice(
+                "from torch._dynamo.graph_bytecode_inputs "
+                "import get_external_object_by_index"
+            )
+            index = scheduler.current_device.index or 0
+            self.writeline(f"{DEFAULT_STREAM} = torch.openreg.current_stream({index})")
+            for number, place in scheduler.stream_idx_to_user_obj_idx.items():
+                name = get_stream_name(number)
+                self.writeline(f"{name} = get_external_object_by_index({place})")
+        return super().codegen_cuda_stream_enter(stream_idx)
+
     def generate(self, is_inference: bool) -> Any:
         code, declarations = super().generate(is_inference)
-        code.value = _SHADOW.sub(r"device(type='openreg', index=\1)", code.value)
+        text = _DEVICE.sub(r"device(type='openreg', index=\1)", code.value)
+        code.value = _DEVICE_NAME.sub(r"device='openreg:\1'", text)
         return code, declarations
 
 
