@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import tally
 from gate import Gate, end, load_libopenreg
+from ranks import run_ranks
 from warm_python import Servers
 
 ROOT = Path(__file__).parent.parent
@@ -126,6 +127,14 @@ def run_python(start_python, tmp_path):
         return result
 
     return run
+
+
+@pytest.fixture
+def ranks(start_python, tmp_path):
+    """Runs the body of a function in each of several ranks (tests/ranks.py)."""
+    return lambda body, size=2, **options: run_ranks(
+        start_python, tmp_path, body, size, **options
+    )
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 folder, size, backend = {folder!r}, {size}, {backend!r}
-torch.set_num_threads(1)
+{setup}
 
 server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
 
@@ -33,6 +33,7 @@ for rank in range(size):
             # A rank that waits for ever tells where, and none outlives the program.
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)
             faulthandler.dump_traceback_later({patience}, exit=True)
+            torch.set_num_threads(1)  # not before: its pool does not survive a fork
             torch.openreg.set_device(rank % torch.openreg.device_count())
             device = torch.device("openreg", torch.openreg.current_device())
             if {joins}:
@@ -63,13 +64,15 @@ def run_ranks(
     joins=True,
     **options,
 ):
-    """Returns the results; `expect` says which exit codes are right, 0 for all else."""
+    """Returns the results; `expect` says which exit codes are right, 0 for all else;
+    `setup` is run once, before there are ranks."""
     expect = options.pop("expect", [0] * size)
     code = PROGRAM.format(
         folder=str(folder),
         size=size,
         backend=backend,
         joins=joins,
+        setup=options.pop("setup", ""),
         patience=options.pop("patience", 60),
         body=textwrap.indent(textwrap.dedent(body), "    "),
     )

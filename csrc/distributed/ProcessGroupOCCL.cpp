@@ -64,7 +64,6 @@ struct ProcessGroupOCCL::Running {
   std::vector<Step> steps;
   std::chrono::milliseconds timeout;
   std::vector<std::shared_ptr<int>> sources; // steps point to them
-  Tensors held;
 
   // Runs again with each replay of a graph that it was captured in.
   void operator()() const {
@@ -119,6 +118,27 @@ c10::intrusive_ptr<CollectiveWork> ProcessGroupOCCL::makeWork(
           job.hostWaits});
 }
 
+// Lets nobody else have the memory of a job before it has run. The thread of a stream
+// holds no tensor: to drop one it may need Python's lock, while the host has it and waits
+// for that stream.
+void ProcessGroupOCCL::keepMemory(
+    const Job& job,
+    CollectiveWork& work,
+    const OpenRegStream& stream) {
+  Tensors held = job.outputs;
+  held.insert(held.end(), job.inputs.begin(), job.inputs.end());
+  if (isCapturing(stream)) {
+    work.hold(std::move(held)); // the memory is that of the graph's pool
+    return;
+  }
+  for (const at::Tensor& tensor : held) {
+    if (tensor.has_storage()) {
+      c10::getDeviceAllocator(c10::DeviceType::PrivateUse1)
+          ->recordStream(tensor.storage().data_ptr(), stream.unwrap());
+    }
+  }
+}
+
 // docs:begin launch-collective
 ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::launch(
     Job job,
@@ -140,15 +160,10 @@ ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::launch(
   before.record(getCurrentOpenRegStream(device));
   before.block(stream);
 
-  auto running = std::make_unique<Running>(Running{
-      group_, batch.outcome, job.steps, job.timeout, job.sources, job.outputs});
+  auto running = std::make_unique<Running>(
+      Running{group_, batch.outcome, job.steps, job.timeout, job.sources});
   // docs:end launch-collective
-  running->held.insert(
-      running->held.end(), job.inputs.begin(), job.inputs.end());
-  if (isCapturing(stream)) {
-    // A graph would hold them for good; the memory is its pool's anyway.
-    work->hold(std::move(running->held));
-  }
+  keepMemory(job, *work, stream);
   const auto list = [&](std::vector<MemoryAccess>& accesses) {
     job.listAccesses(accesses);
   };

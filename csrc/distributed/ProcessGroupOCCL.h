@@ -171,6 +171,10 @@ class ProcessGroupOCCL final : public c10d::Backend {
   WorkPtr start(Job job);
   WorkPtr launchRecorded(Job job, const Batch& batch);
   WorkPtr launch(Job job, const Batch& batch);
+  static void keepMemory(
+      const Job& job,
+      CollectiveWork& work,
+      const OpenRegStream& stream);
   c10::intrusive_ptr<CollectiveWork> makeWork(
       const Job& job,
       const Batch& batch,
