@@ -18,11 +18,18 @@ def _install_substitutes() -> None:
     install()
 
 
+def _install_flex_attention() -> None:
+    from .flex_attention import install
+
+    install()
+
+
 # docs:begin wait-for-dynamo
 def install() -> None:
     """Have Dynamo know the device from its own first moment on."""
     on_import("torch._dynamo.device_interface", _register_interface)
     on_import("torch._dynamo", _install_substitutes)
+    on_import("torch.nn.attention.flex_attention", _install_flex_attention)
 
 
 # docs:end wait-for-dynamo
