@@ -129,6 +129,18 @@ inline std::vector<char> result() {
   return message.bytes();
 }
 
+/// A compiled kernel of a tensor, a number and a number of the host.
+inline std::vector<char> kernel(uint64_t offset = 4096, uint64_t place = 0) {
+  static constexpr char kContent[8] = {1};
+  static constexpr WordKind kKinds[] = {
+      WordKind::Memory, WordKind::Value, WordKind::Content};
+  const uint64_t words[] = {offset, 7, place};
+  std::vector<char> room(1 << 12);
+  room.resize(
+      writeKernel(room, {"/a/kernel.so", "add", 2, kKinds, words, kContent}));
+  return room;
+}
+
 /// Reads the bytes as every kind of message there is; throws nothing but WireError.
 inline void parseAsAnything(std::span<const char> bytes) {
   const auto attempt = [](auto&& parse) {
@@ -146,6 +158,7 @@ inline void parseAsAnything(std::span<const char> bytes) {
     WireResult parsed;
     parseResult(bytes, kMemoryBytes, kStorageBytes, 1, parsed);
   });
+  attempt([&] { parseKernel(bytes, kMemoryBytes); });
   attempt([&] { parseError(bytes); });
   attempt([&] { parseUnspeakable(bytes); });
   attempt([&] { parseAllocate(bytes); });

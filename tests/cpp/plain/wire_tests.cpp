@@ -160,6 +160,30 @@ TEST(WireTest, AnIndexNamesATensorOfTheMessage) {
   expectRefused(message.bytes(), "tensor 0 is not in [0, 0)");
 }
 
+TEST(WireTest, AKernelIsReadAsItWasWritten) {
+  const auto message = kernel();
+  EXPECT_EQ(kindOf(message), MessageKind::Kernel);
+  const WireKernel parsed = parseKernel(message, kMemoryBytes);
+  EXPECT_EQ(parsed.library, "/a/kernel.so");
+  EXPECT_EQ(parsed.name, "add");
+  EXPECT_EQ(parsed.threads, 2);
+  ASSERT_EQ(parsed.words.size(), 3u);
+  EXPECT_EQ(parsed.words[0], 4096u);
+  EXPECT_EQ(parsed.words[1], 7u);
+  EXPECT_EQ(parsed.kinds[2], WordKind::Content);
+  EXPECT_EQ(parsed.contents.size(), 8u);
+}
+
+TEST(WireTest, AnArgumentOfAKernelLiesWithinTheMemory) {
+  EXPECT_THROW(parseKernel(kernel(kMemoryBytes + 1), kMemoryBytes), WireError);
+  EXPECT_THROW(parseKernel(kernel(0, 9), kMemoryBytes), WireError);
+  auto message = kernel();
+  for (size_t bytes = 0; bytes < message.size(); ++bytes) {
+    EXPECT_THROW(
+        parseKernel(std::span(message).first(bytes), kMemoryBytes), WireError);
+  }
+}
+
 TEST(WireTest, AMessageLongerThanItsRoomIsNotWritten) {
   Message message(32);
   message.writer().put<uint64_t>(1);
@@ -171,7 +195,7 @@ TEST(WireTest, AMessageLongerThanItsRoomIsNotWritten) {
 // anything else.
 TEST(WireTest, BytesThatAreNoMessageAreRefusedAndNothingElse) {
   std::mt19937 random(7);
-  for (const auto& sample : {call(), result()}) {
+  for (const auto& sample : {call(), result(), kernel()}) {
     for (int round = 0; round < 20'000; ++round) {
       auto bytes = sample;
       for (unsigned left = 1 + random() % 4; left > 0; --left) {
