@@ -4,11 +4,12 @@ import os
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from accelerate import Accelerator as _Accelerator, PartialState
 from accelerate.state import AcceleratorState
 from accelerate.utils import get_max_memory
 
-__all__ = ["Accelerator", "max_memory", "use_fp16"]
+__all__ = ["Accelerator", "join_ranks", "max_memory", "use_fp16"]
 
 
 # docs:begin accelerate-accelerator
@@ -27,7 +28,9 @@ class Accelerator(_Accelerator):
                 f"there is an accelerator on {other} in this process already, and all "
                 "share one device; make the one for openreg first"
             )
-        PartialState().device = torch.device("openreg")
+        # Of accelerate's kinds of groups the CPUs' asks nothing of the device.
+        device = join_ranks()
+        PartialState(cpu=device.index is not None).device = device
         if mixed_precision is None:
             mixed_precision = shared.get("_mixed_precision") or os.environ.get(
                 "ACCELERATE_MIXED_PRECISION"
@@ -61,6 +64,18 @@ class Accelerator(_Accelerator):
         file = self._random_states_file(folder)
         if os.path.isfile(file):  # else the state was saved on another device
             torch.openreg.set_rng_state_all(torch.load(file))
+
+
+def join_ranks() -> torch.device:
+    """The device of this process. One of several ranks, which torchrun or accelerate
+    started, joins the others and has the device with its number."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        return torch.device("openreg")
+    device = torch.device("openreg", int(os.environ["LOCAL_RANK"]))
+    torch.openreg.set_device(device)
+    if not dist.is_initialized():
+        dist.init_process_group("cpu:gloo,openreg:occl")
+    return device
 
 
 def use_fp16(accelerator: _Accelerator) -> None:

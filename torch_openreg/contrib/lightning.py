@@ -1,9 +1,10 @@
-"""Lightning on openreg: the accelerator "openreg" and its strategy.
+"""Lightning on openreg: the accelerator "openreg" and its strategies.
 
-Importing this module registers both:
+Importing this module registers them:
 
     import torch_openreg.contrib.lightning
     Trainer(accelerator="openreg", strategy="single_openreg", devices=1)
+    Trainer(accelerator="openreg", strategy="ddp_openreg", devices=2)
 """
 
 from typing import Any
@@ -12,9 +13,13 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.accelerators import Accelerator, AcceleratorRegistry
 from lightning.pytorch.plugins import MixedPrecision, Precision
-from lightning.pytorch.strategies import SingleDeviceStrategy, StrategyRegistry
+from lightning.pytorch.strategies import (
+    DDPStrategy,
+    SingleDeviceStrategy,
+    StrategyRegistry,
+)
 
-__all__ = ["OpenRegAccelerator", "SingleOpenRegStrategy"]
+__all__ = ["DDPOpenRegStrategy", "OpenRegAccelerator", "SingleOpenRegStrategy"]
 
 
 # docs:begin lightning-accelerator
@@ -26,7 +31,7 @@ class OpenRegAccelerator(Accelerator):
         if device.type != "openreg":
             raise MisconfigurationException(
                 f"the accelerator is openreg, but the strategy is on {device}; pass "
-                "strategy='single_openreg' to the Trainer"
+                "strategy='single_openreg' or 'ddp_openreg' to the Trainer"
             )
         torch.openreg.set_device(device)
 
@@ -73,8 +78,21 @@ class OpenRegAccelerator(Accelerator):
 # docs:end lightning-accelerator
 
 
+class _OwnPrecision:
+    @property
+    def precision_plugin(self) -> Precision:
+        return super().precision_plugin
+
+    @precision_plugin.setter
+    def precision_plugin(self, plugin: Precision | None) -> None:
+        # For precision="16-mixed" Lightning makes CUDA's on what is no CPU.
+        if isinstance(plugin, MixedPrecision) and plugin.device == "cuda":
+            plugin = MixedPrecision(plugin.precision, "openreg")
+        self._precision_plugin = plugin
+
+
 # docs:begin lightning-strategy
-class SingleOpenRegStrategy(SingleDeviceStrategy):
+class SingleOpenRegStrategy(_OwnPrecision, SingleDeviceStrategy):
     """One openreg device: the one that the Trainer's argument `devices` names."""
 
     strategy_name = "single_openreg"
@@ -95,19 +113,23 @@ class SingleOpenRegStrategy(SingleDeviceStrategy):
             )
         (self._root_device,) = devices
 
-    @property
-    def precision_plugin(self) -> Precision:
-        return super().precision_plugin
 
-    @precision_plugin.setter
-    def precision_plugin(self, plugin: Precision | None) -> None:
-        # For precision="16-mixed" Lightning makes CUDA's on what is no CPU.
-        if isinstance(plugin, MixedPrecision) and plugin.device == "cuda":
-            plugin = MixedPrecision(plugin.precision, "openreg")
-        self._precision_plugin = plugin
+class DDPOpenRegStrategy(_OwnPrecision, DDPStrategy):
+    """DistributedDataParallel with a rank for each openreg device."""
+
+    strategy_name = "ddp_openreg"
+
+    def __init__(self, **options: Any):
+        options.setdefault("process_group_backend", "cpu:gloo,openreg:occl")
+        super().__init__(**options)
+
+    def determine_ddp_device_ids(self) -> None:
+        """None: for indices Lightning makes a stream of CUDA's. DDP needs none, since
+        the module is on its device already."""
 
 
 # docs:end lightning-strategy
 
 AcceleratorRegistry.register("openreg", OpenRegAccelerator)
 StrategyRegistry.register("single_openreg", SingleOpenRegStrategy)
+StrategyRegistry.register("ddp_openreg", DDPOpenRegStrategy)

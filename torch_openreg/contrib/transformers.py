@@ -8,7 +8,7 @@ import torch
 import transformers
 from accelerate import PartialState
 
-from .accelerate import use_fp16
+from .accelerate import join_ranks, use_fp16
 
 __all__ = ["Trainer", "TrainingArguments"]
 
@@ -19,9 +19,15 @@ class TrainingArguments(transformers.TrainingArguments):
 
     @functools.cached_property
     def _setup_devices(self) -> torch.device:
-        device = super()._setup_devices
-        if not self.use_cpu:
-            device = PartialState().device = torch.device("openreg")
+        if self.use_cpu:
+            return super()._setup_devices
+        device = join_ranks()
+        self.use_cpu = device.index is not None  # the group's kind, see Accelerator
+        try:
+            super()._setup_devices  # noqa: B018
+        finally:
+            self.use_cpu = False
+        PartialState().device = device
         return device
 
     def _validate_args(self) -> None:
