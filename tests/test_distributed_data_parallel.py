@@ -38,6 +38,7 @@ def test_four_ranks_train_as_on_the_cpu(ranks):
     compare(ranks, PLAIN.replace("OPTIONS", ""), 4, within=1e-5, setup=SETUP)
 
 
+@pytest.mark.slow
 def test_a_rank_may_leave_parameters_unused(ranks):
     compare(
         ranks,

@@ -14,6 +14,7 @@ def numbers(*shape, seed=0):
 """
 
 
+@pytest.mark.slow
 def test_placements_change_and_operators_follow_them(ranks):
     compare(
         ranks,
