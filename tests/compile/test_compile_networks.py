@@ -9,6 +9,8 @@ from networks import NETWORKS, Gpt, generate, words
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 QUICK = ("Mlp",)
+# PyTorch's formula for group_norm is another one for CPU tensors.
+CLOSE = "UNet", "DiffusionBlock"
 BREAKS = ("Lstm",)  # Dynamo leaves recurrent modules to eager
 
 
@@ -39,8 +41,8 @@ def train(name, device, sizes, **options):
 
 def check_training(name, sizes, **options):
     theirs, ours = (train(name, d, sizes, **options) for d in ("cpu", DEVICE))
-    check_same(ours[0], theirs[0], "loss")
-    check_same(ours[1], theirs[1], "weight")
+    check_same(ours[0], theirs[0], "loss", close=name in CLOSE)
+    check_same(ours[1], theirs[1], "weight", close=name in CLOSE)
 
 
 def cases(quick=()):

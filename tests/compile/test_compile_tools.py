@@ -1,0 +1,84 @@
+"""Tools around torch.compile: saved caches, logs, the minifier, and what it says when
+there is no compiler."""
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+FUNCTION = """
+import torch
+from torch._dynamo.utils import counters
+
+@torch.compile
+def step(x):
+    return (x.sin() * 2).softmax(-1)
+
+x = torch.arange(12.0, device="openreg").view(3, 4)
+expected = (x.sin() * 2).softmax(-1)
+"""
+
+
+def test_what_was_compiled_is_loaded_in_another_process(run_python, tmp_path):
+    saved = tmp_path / "artifacts"
+    code = f"""
+torch.testing.assert_close(step(x), expected)
+data, info = torch.compiler.save_cache_artifacts()
+open({str(saved)!r}, "wb").write(data)
+print(len(info.inductor_artifacts))
+"""
+    first = run_python(
+        FUNCTION + code, timeout=300, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "a")
+    )
+    assert first == "1"
+    code = f"""
+torch.compiler.load_cache_artifacts(open({str(saved)!r}, "rb").read())
+torch.testing.assert_close(step(x), expected)
+found = counters["inductor"]["fxgraph_cache_hit"] + counters["aot_autograd"]["autograd_cache_hit"]
+print(found > 0, counters["inductor"]["fxgraph_cache_miss"])
+"""
+    second = run_python(
+        FUNCTION + code, timeout=300, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "b")
+    )
+    assert second == "True 0"
+
+
+def test_the_code_that_was_written_can_be_read(run_python):
+    result = run_python(
+        FUNCTION + "step(x)", check=False, timeout=300, TORCH_LOGS="output_code"
+    )
+    assert result.returncode == 0, result.stderr
+    assert "empty_strided_openreg(" in result.stderr
+    assert 'extern "C"' in result.stderr
+
+
+def test_a_failing_graph_is_made_small(run_python, tmp_path):
+    code = """
+import torch, torch._dynamo, torch._inductor.config
+from torch._inductor import config
+torch._dynamo.config.debug_dir_root = {folder!r}
+torch._dynamo.config.repro_after = "aot"
+config.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"
+step = torch.compile(lambda x: (x.sin() + 1).relu() * 2)
+try:
+    step(torch.ones(8, device="openreg"))
+except Exception as error:
+    print(type(error).__name__)
+import glob
+scripts = glob.glob({folder!r} + "/**/minifier_launcher.py", recursive=True)
+print(len(scripts), "device" in open(scripts[0]).read(), "openreg" in open(scripts[0]).read())
+""".format(folder=str(tmp_path / "debug"))
+    printed = run_python(code, timeout=300)
+    assert printed.splitlines()[-1] == "1 True True"
+
+
+def test_a_machine_without_a_compiler_is_told_so(run_python, tmp_path):
+    result = run_python(
+        FUNCTION + "step(x)",
+        check=False,
+        timeout=300,
+        CXX="no-such-compiler",
+        TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "empty"),
+    )
+    assert result.returncode != 0
+    assert "no-such-compiler" in result.stderr
+    print(result.stderr[-2000:])
