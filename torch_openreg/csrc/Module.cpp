@@ -36,6 +36,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
   addFallback(module);
   addGenerator(module);
   addGraph(module);
+  addGraphTrees(module);
   addIpc(module);
   addMemory(module);
   addMemoryHistory(module);

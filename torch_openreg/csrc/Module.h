@@ -15,6 +15,7 @@ void addEvent(py::module_& module);
 void addFallback(py::module_& module);
 void addGenerator(py::module_& module);
 void addGraph(py::module_& module);
+void addGraphTrees(py::module_& module);
 void addIpc(py::module_& module);
 void addMemory(py::module_& module);
 void addMemoryHistory(py::module_& module);

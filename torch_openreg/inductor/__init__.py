@@ -8,12 +8,16 @@ code that it writes (_wrapper.py) allocates openreg tensors, and its kernels
 Loaded when ``torch._inductor.compile_fx`` is; see docs/compile.md.
 """
 
-from . import _rules, _shadow, _wrapper
+from torch_openreg._on_import import on_import
+
+from . import _recordable, _rules, _shadow, _trees, _wrapper
 
 
 def _install() -> None:
     _wrapper.register(_rules.Rules())
     _shadow.install()
+    _recordable.install()
+    on_import("torch._inductor.cudagraph_trees", _trees.install)
 
 
 _install()
