@@ -47,11 +47,18 @@ def _autoload() -> None:
     dynamo.install()
     on_import("torch._inductor.compile_fx", _load_compiler)
     distributed._register()
+    on_import("torch.export.pt2_archive._package", _load_packages)
     _loaded = True
 
 
 def _load_compiler() -> None:
     from torch_openreg import inductor  # noqa: F401
+
+
+def _load_packages() -> None:
+    from torch_openreg import packages
+
+    packages.install()
 
 
 def _check_slot(holder: str) -> None:

@@ -10,13 +10,14 @@ Loaded when ``torch._inductor.compile_fx`` is; see docs/compile.md.
 
 from torch_openreg._on_import import on_import
 
-from . import _recordable, _rules, _shadow, _trees, _wrapper
+from . import _packages, _recordable, _rules, _shadow, _trees, _wrapper
 
 
 def _install() -> None:
     _wrapper.register(_rules.Rules())
     _shadow.install()
     _recordable.install()
+    _packages.install()
     on_import("torch._inductor.cudagraph_trees", _trees.install)
 
 
