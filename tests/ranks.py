@@ -15,10 +15,14 @@ import torch.distributed as dist
 folder, size, backend = {folder!r}, {size}, {backend!r}
 {setup}
 
-server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+# The server's threads would not survive a fork, so it is started after it.
+port_of_server, tell_port = os.pipe()
+
+def connect():
+    return dist.TCPStore("127.0.0.1", port)
 
 def join(name="store", **options):
-    store = dist.PrefixStore(name, dist.TCPStore("127.0.0.1", server.port))
+    store = dist.PrefixStore(name, connect())
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, **options)
 
 def body(rank, size, device):
@@ -32,6 +36,7 @@ for rank in range(size):
         try:
             # A rank that waits for ever tells where, and none outlives the program.
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+            port = int(os.read(port_of_server, 8))
             faulthandler.dump_traceback_later({patience}, exit=True)
             torch.set_num_threads(1)  # not before: its pool does not survive a fork
             torch.openreg.set_device(rank % torch.openreg.device_count())
@@ -50,6 +55,8 @@ for rank in range(size):
             sys.stdout.flush()
             os._exit(status)
     children.append(child)
+server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+os.write(tell_port, size * (b"%8d" % server.port))
 codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 print(json.dumps(codes))
 """
