@@ -1,6 +1,8 @@
 """Kernels that Inductor compiles are kernels of the device like all others."""
 
 import os
+import sys
+import threading
 from pathlib import Path
 from unittest import mock
 
@@ -8,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch._dynamo.utils import counters
+from torch._inductor.codecache import PyCodeCache
 from torch._inductor.utils import fresh_cache
 from torch.profiler import ProfilerActivity, profile
 
@@ -59,6 +62,27 @@ def test_a_kernel_waits_for_its_turn_in_the_stream(compiled, hold):
     assert not torch.openreg.current_stream().query()
     gate.open()
     assert torch.equal(result.cpu(), expected)
+
+
+def test_a_full_queue_lets_other_threads_of_python_run(compiled, hold):
+    x, y = pair()
+    result = compiled(x, y)
+    code = vars(PyCodeCache.modules[-1])
+    (kernel,) = [code[name] for name in code if name.startswith("cpp_fused")]
+    gate = hold(torch.openreg.current_stream())
+    begin, interval = threading.Event(), sys.getswitchinterval()
+    opener = threading.Thread(target=lambda: (begin.wait(), gate.open()))
+    opener.start()
+    sys.setswitchinterval(100)  # none runs unless this one gives way
+    try:
+        begin.set()
+        for _ in range(1100):  # more than a queue holds
+            kernel(x, y, result)
+    finally:
+        sys.setswitchinterval(interval)
+        gate.open()
+        opener.join()
+    torch.openreg.synchronize()
 
 
 def test_a_kernel_enters_the_current_stream(compiled, hold):

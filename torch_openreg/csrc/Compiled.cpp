@@ -71,7 +71,11 @@ PyObject* callKernel(
   for (size_t i = 0; i < expected; ++i) {
     values.push_back(toValue(kernel, i, arguments[i]));
   }
-  kernel.launch({values.data(), values.size()});
+  {
+    // Where the queue is full, what it waits for may need Python.
+    const py::gil_scoped_release release;
+    kernel.launch({values.data(), values.size()});
+  }
   Py_RETURN_NONE;
   END_HANDLE_TH_ERRORS
 }
