@@ -3,7 +3,8 @@
 import pytest
 from ranks import run_ranks
 
-SIZES = [1, 2, 3, 8]
+# How many ranks, and how bytes travel between them.
+WORLDS = [(1, "auto"), (2, "auto"), (3, "auto"), (8, "auto"), (3, "gloo")]
 
 
 @pytest.fixture
@@ -69,11 +70,16 @@ REDUCTIONS = (
 )
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_reduction_is_that_of_the_ranks_in_their_order_for_every_dtype(ranks, size):
+@pytest.mark.parametrize(("size", "transport"), WORLDS)
+def test_a_reduction_is_that_of_the_ranks_in_their_order_for_every_dtype(
+    ranks, size, transport
+):
     ranks(
         REDUCTIONS
         + """
+    names = {"auto": "shared memory", "gloo": "gloo"}
+    backend = dist.group.WORLD._get_backend(device)
+    assert backend.transport == names[os.environ["OPENREG_OCCL_TRANSPORT"]]
     for number, (dtype, op) in enumerate(cases):
         name = f"{dtype} {op}"
         reduce_op = dist._make_nccl_premul_sum(2.0) if op == "PREMUL_SUM" else getattr(R, op)
@@ -95,11 +101,14 @@ def test_a_reduction_is_that_of_the_ranks_in_their_order_for_every_dtype(ranks, 
         same(out, combine(op, [lists[r][rank] for r in range(size)], dtype))
     """,
         size,
+        OPENREG_OCCL_TRANSPORT=transport,
     )
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_large_tensors_are_reduced_in_parts_and_are_the_same_everywhere(ranks, size):
+@pytest.mark.parametrize(("size", "transport"), [(2, "auto"), (3, "auto"), (3, "gloo")])
+def test_large_tensors_are_reduced_in_parts_and_are_the_same_everywhere(
+    ranks, size, transport
+):
     ranks(
         REDUCTIONS
         + """
@@ -120,11 +129,12 @@ def test_large_tensors_are_reduced_in_parts_and_are_the_same_everywhere(ranks, s
         same(x, other, exact=size == 2 and dtype != torch.half)
     """,
         size,
+        OPENREG_OCCL_TRANSPORT=transport,
     )
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_every_collective_moves_what_gloo_moves(ranks, size):
+@pytest.mark.parametrize(("size", "transport"), WORLDS)
+def test_every_collective_moves_what_gloo_moves(ranks, size, transport):
     ranks(
         INPUTS
         + """
@@ -163,6 +173,7 @@ def test_every_collective_moves_what_gloo_moves(ranks, size):
             assert torch.equal(a, b), dtype
     """,
         size,
+        OPENREG_OCCL_TRANSPORT=transport,
     )
 
 

@@ -28,7 +28,8 @@ FAILS = """
 """
 
 
-def test_calls_that_do_not_match_are_told_with_both_and_touch_nothing(ranks):
+@pytest.mark.parametrize("transport", ["auto", "gloo"])
+def test_calls_that_do_not_match_are_told_with_both_and_touch_nothing(ranks, transport):
     ranks(
         FAILS
         + """
@@ -53,7 +54,8 @@ def test_calls_that_do_not_match_are_told_with_both_and_touch_nothing(ranks):
     join("last")
     dist.all_reduce(x)
     assert x.tolist() == [2.0] * 8
-    """
+    """,
+        OPENREG_OCCL_TRANSPORT=transport,
     )
 
 

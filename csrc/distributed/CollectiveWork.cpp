@@ -102,6 +102,9 @@ void CollectiveWork::throwFailure() const {
     return;
   }
   const std::string failure = parts_.outcome->failure();
+  if (!failure.empty()) {
+    parts_.group->settle(); // told here, so not once more by the device
+  }
   TORCH_CHECK_WITH(DistBackendError, failure.empty(), failure);
 }
 

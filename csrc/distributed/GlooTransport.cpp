@@ -28,11 +28,6 @@ Span spanOf(T& value) {
   return {reinterpret_cast<char*>(&value), sizeof(T)};
 }
 
-at::Tensor tensorOver(const Span& memory) {
-  return at::from_blob(
-      memory.data, static_cast<int64_t>(memory.bytes), at::kByte);
-}
-
 } // namespace
 
 /// One that is on its way. abort() finds it until it goes.
@@ -68,25 +63,17 @@ GlooTransport::GlooTransport(
 
 // --- messages -------------------------------------------------------------------
 
-std::unique_ptr<GlooTransport::Message> GlooTransport::send(
+std::unique_ptr<GlooTransport::Message> GlooTransport::begin(
+    Kind kind,
     int peer,
     int tag,
     Span memory) {
-  std::vector<at::Tensor> tensors{tensorOver(memory)};
-  return std::make_unique<Message>(
-      *this, engine_->send(tensors, peer, tag), peer);
-}
-
-std::unique_ptr<GlooTransport::Message> GlooTransport::receive(
-    int peer,
-    int tag,
-    Span memory) {
-  std::vector<at::Tensor> tensors{tensorOver(memory)};
-  return std::make_unique<Message>(
-      *this,
-      peer < 0 ? engine_->recvAnysource(tensors, tag)
-               : engine_->recv(tensors, peer, tag),
-      peer);
+  std::vector<at::Tensor> tensors{at::from_blob(
+      memory.data, static_cast<int64_t>(memory.bytes), at::kByte)};
+  auto work = kind == Kind::Send ? engine_->send(tensors, peer, tag)
+      : peer < 0                 ? engine_->recvAnysource(tensors, tag)
+                                 : engine_->recv(tensors, peer, tag);
+  return std::make_unique<Message>(*this, std::move(work), peer);
 }
 
 void GlooTransport::finish(Message& message, Deadline deadline) {
@@ -154,13 +141,13 @@ void GlooTransport::exchange(
   for (int peer = 0; peer < size_; ++peer) {
     const Span& memory = take[static_cast<size_t>(peer)];
     if (peer != rank_ && memory.bytes > 0) {
-      works.push_back(receive(peer, kCollective, memory));
+      works.push_back(begin(Kind::Receive, peer, kCollective, memory));
     }
   }
   for (int peer = 0; peer < size_; ++peer) {
     const Span& memory = give[static_cast<size_t>(peer)];
     if (peer != rank_ && memory.bytes > 0) {
-      works.push_back(send(peer, kCollective, memory));
+      works.push_back(begin(Kind::Send, peer, kCollective, memory));
     }
   }
   const Span& from = give[static_cast<size_t>(rank_)];
@@ -183,15 +170,30 @@ void GlooTransport::checkHeaders(const Collective& call, Deadline deadline) {
       take[i] = spanOf(theirs[i]);
     }
   }
-  exchange(give, take, deadline);
-  for (int peer = 0; peer < size_; ++peer) {
+  const auto check = [&](int peer) {
     const auto i = static_cast<size_t>(peer);
-    if (peer == rank_) {
-      factors_[i] = call.factor;
-      continue;
+    factors_[i] = peer == rank_ ? call.factor : theirs[i].factor;
+    if (peer != rank_) {
+      checkMatches(ours[i], rank_, theirs[i], peer, group_);
     }
-    factors_[i] = theirs[i].factor;
-    checkMatches(ours[i], rank_, theirs[i], peer, group_);
+  };
+  constexpr uint64_t kNone = UINT64_MAX;
+  for (Header& header : theirs) {
+    header.sequence = kNone;
+  }
+  try {
+    exchange(give, take, deadline);
+  } catch (const Failure&) {
+    // A rank that found a mismatch may have hung up already: it says why better.
+    for (int peer = 0; peer < size_; ++peer) {
+      if (theirs[static_cast<size_t>(peer)].sequence != kNone) {
+        check(peer);
+      }
+    }
+    throw;
+  }
+  for (int peer = 0; peer < size_; ++peer) {
+    check(peer);
   }
 }
 
@@ -355,11 +357,11 @@ void GlooTransport::transfer(
       data[i].dtype = static_cast<uint8_t>(message.dtype);
       data[i].gives = message.memory.bytes;
       data[i].root = -1;
-      works.push_back(
-          send(message.peer, headerTag(message.tag), spanOf(data[i])));
+      works.push_back(begin(
+          Kind::Send, message.peer, headerTag(message.tag), spanOf(data[i])));
       if (message.memory.bytes > 0) {
-        works.push_back(
-            send(message.peer, bodyTag(message.tag), message.memory));
+        works.push_back(begin(
+            Kind::Send, message.peer, bodyTag(message.tag), message.memory));
       }
     }
   }
@@ -368,8 +370,8 @@ void GlooTransport::transfer(
     if (message.kind == Kind::Send) {
       continue;
     }
-    const auto header =
-        receive(message.peer, headerTag(message.tag), spanOf(data[i]));
+    const auto header = begin(
+        Kind::Receive, message.peer, headerTag(message.tag), spanOf(data[i]));
     finish(*header, deadline);
     const int source =
         message.peer < 0 ? header->work->sourceRank() : message.peer;
@@ -384,7 +386,8 @@ void GlooTransport::transfer(
           " receives " + std::to_string(message.memory.bytes));
     }
     if (message.memory.bytes > 0) {
-      works.push_back(receive(source, bodyTag(message.tag), message.memory));
+      works.push_back(
+          begin(Kind::Receive, source, bodyTag(message.tag), message.memory));
     }
   }
   finishAll(works, deadline);

@@ -35,8 +35,7 @@ class GlooTransport final : public Transport {
   struct Message;
   using Works = std::vector<std::unique_ptr<Message>>;
 
-  std::unique_ptr<Message> send(int peer, int tag, Span memory);
-  std::unique_ptr<Message> receive(int peer, int tag, Span memory);
+  std::unique_ptr<Message> begin(Kind kind, int peer, int tag, Span memory);
   void finish(Message& message, Deadline deadline);
   void finishAll(Works& works, Deadline deadline);
   void checkUsable();

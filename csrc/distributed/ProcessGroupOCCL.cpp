@@ -1,7 +1,7 @@
 // How calls are queued; which there are is in Collectives.cpp.
 #include "distributed/ProcessGroupOCCL.h"
 
-#include "distributed/GlooTransport.h"
+#include "distributed/Rendezvous.h"
 #include "executor/Launch.h"
 #include "runtime/OpenRegCapture.h"
 
@@ -42,7 +42,8 @@ ProcessGroupOCCL::ProcessGroupOCCL(
       size,
       "), but got ",
       rank);
-  group_->setTransport(std::make_unique<GlooTransport>(
+  group_->setTransport(connect(
+      *store_,
       engineFactory()(
           c10::make_intrusive<c10d::PrefixStore>("engine", store_),
           rank,
@@ -53,7 +54,9 @@ ProcessGroupOCCL::ProcessGroupOCCL(
 }
 
 ProcessGroupOCCL::~ProcessGroupOCCL() {
-  group_->fail("its process group was deleted while calls were under way");
+  group_->fail(
+      "rank " + std::to_string(getRank()) + " of group '" + group_->name() +
+      "' has deleted it");
 }
 
 // --- jobs -----------------------------------------------------------------------
@@ -320,7 +323,9 @@ void ProcessGroupOCCL::abort() {
 
 void ProcessGroupOCCL::shutdown() {
   group_->settle(); // what is queued still runs
-  group_->fail("it was shut down");
+  group_->fail(
+      "rank " + std::to_string(getRank()) + " of group '" + group_->name() +
+      "' has shut it down");
 }
 
 // By the store alone, so that a rank which does not come breaks nothing.
