@@ -1,32 +1,19 @@
 """Replays of a graph against the same work on the CPU without one, in turns.
 
-    python benchmarks/graphs.py [--rounds 7] [--scale 1.0] [--json FILE]
+    python benchmarks/graphs.py [--rounds 7] [--scale 1.0] [--only NAME] [--json FILE]
 
 A ratio is the time of a replay by the CPU's: lower is better. `aim` is what it is to
-be, and a row is "over" if it is more than 5 % above. All with one thread: with more,
-threads of the device and of the CPU would be in each other's way.
+be, and a row is "over" if it is more than 5 % above.
 """
 
-import argparse
-import json
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
 
 import torch
-from measure import Function, best_of
+from measure import Function
+from measure.versus import Case, main
 from torch import nn
 
-TOLERANCE = 1.05
 m = torch.openreg
-
-
-class Case(NamedTuple):
-    name: str
-    make: Callable[[str], Function]  # of a device
-    calls: int
-    aim: float
 
 
 def adds(device):
@@ -71,15 +58,12 @@ def training(device):
     return run
 
 
-CASES = [
-    Case("100 adds of 8 floats", adds, 50, 0.10),
-    Case("MLP 64, forward", forward, 50, 0.35),
-    Case("MLP 64, training step", training, 20, 0.60),
-]
+def captured(make):
+    """Has the device replay what the CPU does."""
+    return lambda device: make(device) if device == "cpu" else replay(make(device))
 
 
-def captured(run: Function) -> Function:
-    """The replay of what a function does."""
+def replay(run: Function) -> Function:
     side = m.Stream()
     with m.stream(side):
         for _ in range(3):
@@ -90,39 +74,11 @@ def captured(run: Function) -> Function:
     return graph.replay
 
 
-def measured(case: Case, rounds: int, scale: float) -> dict:
-    functions = {
-        "cpu_us": case.make("cpu"),
-        "replay_us": captured(case.make("openreg")),
-    }
-    calls = max(1, int(case.calls * scale))
-    seconds = best_of(functions, calls, rounds)
-    row = {name: 1e6 * figure for name, figure in seconds.items()}
-    ratio = row["replay_us"] / row["cpu_us"]
-    within = ratio <= case.aim * TOLERANCE
-    return row | {"ratio": ratio, "aim": case.aim, "within": within}
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the calls")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    rows = {}
-    print(f"{'':24}{'CPU us':>10}{'replay us':>11}{'ratio':>7}{'aim':>6}")
-    for case in CASES:
-        row = rows[case.name] = measured(case, arguments.rounds, arguments.scale)
-        verdict = "ok" if row["within"] else "over"
-        print(
-            f"{case.name:24}{row['cpu_us']:10.1f}{row['replay_us']:11.1f}"
-            f"{row['ratio']:7.2f}{row['aim']:6.2f}  {verdict}"
-        )
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1))
-    return 0
-
+CASES = [
+    Case("100 adds of 8 floats", captured(adds), 50, 0.10),
+    Case("MLP 64, forward", captured(forward), 50, 0.35),
+    Case("MLP 64, training step", captured(training), 20, 0.60),
+]
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, CASES))

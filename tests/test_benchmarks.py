@@ -11,6 +11,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 SHORT = {
+    "compiled": ["--scale", "0", "--rounds", "1", "--only", "add"],
     "graphs": ["--scale", "0", "--rounds", "1"],
     "operators": ["--calls", "2", "--rounds", "1"],
     "profiler": ["--calls", "2", "--rounds", "1"],
@@ -148,13 +149,14 @@ def test_the_rival_is_a_process_without_the_device(load):
     assert cpu._process.returncode == 0
 
 
-def test_graphs_gives_a_ratio_for_each_row(run):
-    text, rows = run("graphs")
+@pytest.mark.parametrize("name, count", [("graphs", 3), ("compiled", 1)])
+def test_a_table_gives_a_ratio_for_each_row(run, name, count):
+    text, rows = run(name)
     lines = text.splitlines()[1:]
-    assert len(lines) == len(rows) == 3
+    assert len(lines) == len(rows) == count
     for line, (name, row) in zip(lines, rows.items(), strict=True):
         assert line.startswith(name)
-        assert row["ratio"] == pytest.approx(row["replay_us"] / row["cpu_us"])
+        assert row["ratio"] == pytest.approx(row["device_us"] / row["cpu_us"])
         assert line.endswith("ok" if row["within"] else "over")
 
 
