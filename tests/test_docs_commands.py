@@ -6,7 +6,7 @@ caption, and its output compared, where `...` stands for anything.
 
 import doctest
 import functools
-import importlib
+import importlib.util
 import json
 import os
 import re
@@ -172,6 +172,8 @@ def test_shell_commands_name_what_exists(page, line):
             assert arguments[arguments.index("--preset") + 1] in known
         elif program == "cd":
             assert (ROOT / arguments[0]).is_dir()
+        elif program == "python":
+            assert arguments[0] == "-m" and importlib.util.find_spec(arguments[1])
         else:
             assert program in ("pip", "cmake", ".venv/bin/python")
         for path in (word for word in arguments if word.startswith("tests/")):
