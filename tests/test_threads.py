@@ -189,6 +189,25 @@ def test_a_worker_leaves_the_number_of_threads_to_others(hold):
         torch.set_num_threads(before)
 
 
+def attention(device):
+    torch.manual_seed(0)
+    query = torch.randn(3, 4, 1, 8).to(device)
+    keys = torch.randn(3, 4, 8, 8).to(device)
+    return torch.nn.functional.scaled_dot_product_attention(query, keys, keys)
+
+
+@pytest.mark.skipif(os.cpu_count() < 2, reason="one thread is all there is")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_small_attention_has_the_cpus_number_of_threads_and_bits(threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for _ in range(2):  # the first call is another one
+            assert torch.equal(attention("openreg").cpu(), attention("cpu"))
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.skipif(os.cpu_count() < 2, reason="one thread is all there is")
 def test_the_number_of_threads_reaches_the_backward():
     class Ask(torch.autograd.Function):
