@@ -12,24 +12,14 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
-from measure import Function, once
+from measure import once
 from measure.rival import Rival, serve
+from measure.versus import TOLERANCE, Case
 from torch import nn
 from torch.nn import functional as F
-
-TOLERANCE = 1.05
-
-
-class Case(NamedTuple):
-    name: str
-    make: Callable[[str], Function]  # of a device
-    calls: int
-    aim: float
 
 
 def data(*shape, device, seed=0):

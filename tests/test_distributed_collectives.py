@@ -1,17 +1,9 @@
 """Collectives of occl against the same arithmetic on the CPU, and against Gloo."""
 
 import pytest
-from ranks import run_ranks
 
 # How many ranks, and how bytes travel between them.
 WORLDS = [(1, "auto"), (2, "auto"), (3, "auto"), (8, "auto"), (3, "gloo")]
-
-
-@pytest.fixture
-def ranks(start_python, tmp_path):
-    return lambda body, size=2, **options: run_ranks(
-        start_python, tmp_path, body, size, **options
-    )
 
 
 # What all bodies below begin with: numbers that every rank can make for every rank.

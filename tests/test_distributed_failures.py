@@ -1,14 +1,6 @@
 """Ranks that call something else, do not come, or are killed."""
 
 import pytest
-from ranks import run_ranks
-
-
-@pytest.fixture
-def ranks(start_python, tmp_path):
-    return lambda body, size=2, **options: run_ranks(
-        start_python, tmp_path, body, size, **options
-    )
 
 
 # The error of a call, wherever it is told.

@@ -1,14 +1,6 @@
 """Collectives among other work of a device: order, futures, memory, graphs, profiles."""
 
 import pytest
-from ranks import run_ranks
-
-
-@pytest.fixture
-def ranks(start_python, tmp_path):
-    return lambda body, size=2, **options: run_ranks(
-        start_python, tmp_path, body, size, **options
-    )
 
 
 @pytest.mark.parametrize("schedule", ["auto", "async", "adversarial"])
