@@ -165,7 +165,10 @@ def test_shell_commands_name_what_exists(page, line):
     presets = json.loads((OPENREG / "CMakePresets.json").read_text())
     known = {preset["name"] for preset in presets["configurePresets"]}
     for command in line.split("&&"):
-        program, *arguments = shlex.split(command)
+        words = shlex.split(command)
+        while re.match("[A-Z_]+=", words[0]):
+            words.pop(0)  # a variable for it
+        program, *arguments = words
         if program == "make":
             assert arguments[0] in make_targets()
         elif "--preset" in arguments:

@@ -151,7 +151,8 @@ class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-using Deadline = std::chrono::steady_clock::time_point;
+using Moment = std::chrono::steady_clock::time_point;
+using Deadline = Moment;
 
 /// Moves the bytes of one group's calls.
 ///
@@ -161,9 +162,10 @@ class Transport {
   virtual ~Transport() = default;
   virtual const char* name() const = 0;
 
-  /// Returns when this rank's part is done. Throws Failure if a peer calls something
-  /// else, ends, or does not come before the deadline.
-  virtual void run(const Collective& call, Deadline deadline) = 0;
+  /// Returns when this rank's part is done, with the moment since which all ranks were
+  /// there. Throws Failure if a peer calls something else, ends, or does not come before
+  /// the deadline.
+  virtual Moment run(const Collective& call, Deadline deadline) = 0;
 
   /// Sends and receives messages that may depend on each other.
   virtual void transfer(

@@ -199,9 +199,10 @@ void GlooTransport::checkHeaders(const Collective& call, Deadline deadline) {
 
 // --- collectives ----------------------------------------------------------------
 
-void GlooTransport::run(const Collective& call, Deadline deadline) {
+Moment GlooTransport::run(const Collective& call, Deadline deadline) {
   checkUsable();
   checkHeaders(call, deadline);
+  const Moment met = std::chrono::steady_clock::now();
   ++sequence_;
   const auto size = static_cast<size_t>(size_);
   switch (call.kind) {
@@ -242,6 +243,7 @@ void GlooTransport::run(const Collective& call, Deadline deadline) {
       exchange(give, take, deadline);
     }
   }
+  return met;
 }
 
 void GlooTransport::broadcast(const Span& memory, int root, Deadline deadline) {

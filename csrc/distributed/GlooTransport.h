@@ -26,7 +26,7 @@ class GlooTransport final : public Transport {
   const char* name() const override {
     return "gloo";
   }
-  void run(const Collective& call, Deadline deadline) override;
+  Moment run(const Collective& call, Deadline deadline) override;
   void transfer(const std::vector<Transfer>& messages, Deadline deadline)
       override;
   void abort(const std::string& why) noexcept override;

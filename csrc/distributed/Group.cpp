@@ -25,9 +25,17 @@ void Group::fail(const std::string& why) noexcept {
     failure_ = why;
     failed_.store(true, std::memory_order_release);
   }
+  fails_.notify_all();
   if (transport_) {
     transport_->abort(why);
   }
+}
+
+void Group::sleepFor(double seconds, Moment since) {
+  const auto time = std::chrono::duration_cast<Moment::duration>(
+      std::chrono::duration<double>(seconds));
+  std::unique_lock lock(mutex_);
+  fails_.wait_until(lock, since + time, [this] { return failed(); });
 }
 
 void Group::check() const {

@@ -1,10 +1,11 @@
 // What the calls of one group share: who it is, how it fares, and its streams.
 #pragma once
 
-#include "distributed/Collective.h"
+#include "distributed/Topology.h"
 #include "runtime/OpenRegEvent.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,6 +33,19 @@ class Group {
   }
   Transport& transport() const {
     return *transport_;
+  }
+
+  /// Sets the links of a cluster that this machine poses as.
+  void setNetwork(Network network) {
+    network_.emplace(std::move(network));
+  }
+  /// Returns when the links would have passed a call that all were ready for at a
+  /// moment. The thread sleeps; a failure of the group wakes it.
+  template <class Call>
+  void passLinks(const Call& call, Moment ready) {
+    if (network_) {
+      sleepFor(network_->seconds(network_->of(call)), ready);
+    }
   }
 
   /// The first failure ends the group: everything that waits is woken.
@@ -71,11 +85,15 @@ class Group {
   ~Group();
 
  private:
+  void sleepFor(double seconds, Moment since);
+
   mutable std::mutex mutex_;
   std::string name_;
   std::string failure_;
   std::atomic<bool> failed_{false};
+  std::condition_variable fails_;
   std::unique_ptr<Transport> transport_;
+  std::optional<Network> network_;
   std::map<Lane, orStream_t> streams_;
   std::optional<OpenRegStream> last_; // that a collective was queued in
 };

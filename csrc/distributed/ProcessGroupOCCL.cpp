@@ -6,11 +6,13 @@
 #include "runtime/OpenRegCapture.h"
 
 #include <ATen/record_function.h>
+#include <c10/util/env.h>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace c10::openreg::occl {
 namespace {
@@ -19,6 +21,13 @@ ProcessGroupOCCL::EngineFactory& engineFactory() {
   // Never destroyed: it may hold a function of Python, which ends before.
   static auto* factory = new ProcessGroupOCCL::EngineFactory;
   return *factory;
+}
+
+std::optional<Topology> topology() {
+  // OPENREG_TOPOLOGY: cluster whose links decide how long collectives take: `nvlink8`,
+  // `2x8-ib`, or a file. Changes time, never numbers. Default: none.
+  const auto value = c10::utils::get_env("OPENREG_TOPOLOGY");
+  return value ? std::optional(Topology::parse(*value)) : std::nullopt;
 }
 
 } // namespace
@@ -42,6 +51,16 @@ ProcessGroupOCCL::ProcessGroupOCCL(
       size,
       "), but got ",
       rank);
+  if (const auto cluster = topology()) {
+    std::vector<int> places(
+        options_->global_ranks_in_group.begin(),
+        options_->global_ranks_in_group.end());
+    if (places.empty()) {
+      places.resize(static_cast<size_t>(size));
+      std::iota(places.begin(), places.end(), 0);
+    }
+    group_->setNetwork({*cluster, std::move(places), rank});
+  }
   group_->setTransport(connect(
       *store_,
       engineFactory()(
@@ -75,10 +94,12 @@ struct ProcessGroupOCCL::Running {
     try {
       for (const Step& step : steps) {
         if (const auto* call = std::get_if<Collective>(&step)) {
-          group->transport().run(*call, deadline);
+          group->passLinks(*call, group->transport().run(*call, deadline));
         } else {
-          group->transport().transfer(
-              std::get<std::vector<Transfer>>(step), deadline);
+          const auto& messages = std::get<std::vector<Transfer>>(step);
+          // Before they are sent: those who receive them have no clock for it.
+          group->passLinks(messages, std::chrono::steady_clock::now());
+          group->transport().transfer(messages, deadline);
         }
       }
       outcome->end();

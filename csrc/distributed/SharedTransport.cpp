@@ -122,7 +122,7 @@ void SharedTransport::checkOffers(const Collective& call) {
 
 // --- calls ----------------------------------------------------------------------
 
-void SharedTransport::run(const Collective& call, Deadline deadline) {
+Moment SharedTransport::run(const Collective& call, Deadline deadline) {
   {
     const std::lock_guard lock(mutex_);
     if (!aborted_.empty()) {
@@ -150,6 +150,7 @@ void SharedTransport::run(const Collective& call, Deadline deadline) {
         (small ? SharedBoard::Staged : 0u) |
         (direct ? SharedBoard::Direct : 0u));
     board_.meet(deadline);
+    const Moment met = std::chrono::steady_clock::now();
     checkOffers(call);
     ++sequence_;
     uint32_t ways = SharedBoard::Staged | SharedBoard::Direct;
@@ -167,6 +168,7 @@ void SharedTransport::run(const Collective& call, Deadline deadline) {
     } else {
       runInParts(call, deadline);
     }
+    return met;
   } catch (const std::exception& error) {
     board_.fail(error.what());
     throw;

@@ -45,7 +45,7 @@ class SharedTransport final : public Transport {
   const char* name() const override {
     return "shared memory";
   }
-  void run(const Collective& call, Deadline deadline) override;
+  Moment run(const Collective& call, Deadline deadline) override;
   void transfer(const std::vector<Transfer>& messages, Deadline deadline)
       override {
     messages_->transfer(messages, deadline);
