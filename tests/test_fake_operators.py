@@ -23,6 +23,16 @@ NO_DATA = "Meta", "CompositeExplicitAutograd", "CompositeImplicitAutograd"
 INSIDE = {"aten::_copy_from", "aten::_copy_from_and_resize"}
 # Tracing answers for them from what it knows, or Dynamo replaces them.
 ANSWERED = {"aten::is_set_to", "aten::record_stream"}
+# PyTorch cannot trace them, on CUDA neither: nn.SyncBatchNorm calls them.
+UNKNOWN = {
+    "aten::batch_norm_backward_elemt",
+    "aten::batch_norm_backward_reduce",
+    "aten::batch_norm_elemt",
+    "aten::batch_norm_elemt.out",
+    "aten::batch_norm_gather_stats",
+    "aten::batch_norm_gather_stats_with_counts",
+    "aten::batch_norm_stats",
+}
 
 
 def is_traceable(name):
@@ -43,7 +53,8 @@ def is_traceable(name):
 def test_every_operator_written_here_can_be_traced():
     names = {op.name for op in ops.operators(tiers=["by hand", "structured"])}
     assert len(names) > 500
-    assert {name for name in names if not is_traceable(name)} == INSIDE | ANSWERED
+    others = {name for name in names if not is_traceable(name)}
+    assert others == INSIDE | ANSWERED | UNKNOWN
 
 
 def outline(results):

@@ -6,18 +6,20 @@ size_t TensorUse::bytes() const {
   size_t bytes = 0;
   for (const auto& list : {reads, writes}) {
     for (const Tensor* tensor : list) {
-      bytes += tensor->nbytes();
+      bytes += tensor->defined() ? tensor->nbytes() : 0;
     }
   }
   return bytes;
 }
 
 void TensorUse::list(std::vector<MemoryAccess>& accesses) const {
-  for (const Tensor* tensor : reads) {
-    accesses.push_back(accessTo(*tensor, false));
-  }
-  for (const Tensor* tensor : writes) {
-    accesses.push_back(accessTo(*tensor, true));
+  for (const auto& [list, writesTo] :
+       {std::pair(reads, false), std::pair(writes, true)}) {
+    for (const Tensor* tensor : list) {
+      if (tensor->defined()) {
+        accesses.push_back(accessTo(*tensor, writesTo));
+      }
+    }
   }
 }
 
@@ -27,7 +29,8 @@ TensorAliases::TensorAliases(
     : frame_(stream) {
   for (const auto& list : {tensors.reads, tensors.writes}) {
     for (const Tensor* tensor : list) {
-      aliases_.push_back(frame_.aliasForLater(*tensor));
+      aliases_.push_back(
+          tensor->defined() ? frame_.aliasForLater(*tensor) : Tensor());
     }
   }
 }

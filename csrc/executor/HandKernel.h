@@ -13,7 +13,7 @@
 
 namespace at::native::openreg {
 
-/// The tensors that a kernel works on.
+/// The tensors that a kernel works on; some may be undefined.
 struct TensorUse {
   std::initializer_list<const Tensor*> reads = {};
   std::initializer_list<const Tensor*> writes = {};
