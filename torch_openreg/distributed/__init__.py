@@ -7,6 +7,8 @@ import functools
 
 from torch import distributed
 
+from torch_openreg._on_import import on_import
+
 __all__ = ["ProcessGroupOCCL"]
 
 
@@ -16,6 +18,13 @@ def _register() -> None:
         distributed.Backend.register_backend(
             "occl", _create, extended_api=True, devices=["openreg"]
         )
+        on_import("torch.distributed.tensor._random", _install_random)
+
+
+def _install_random() -> None:
+    from . import _random
+
+    _random.install()
 
 
 @functools.cache
