@@ -31,11 +31,13 @@ void Group::fail(const std::string& why) noexcept {
   }
 }
 
-void Group::sleepFor(double seconds, Moment since) {
+void Group::passLinks(const char* kind, const Traffic& traffic, Moment ready) {
+  const double seconds = network_->seconds(traffic);
+  TrafficLedger::instance().add({name(), size, kind}, traffic, seconds);
   const auto time = std::chrono::duration_cast<Moment::duration>(
       std::chrono::duration<double>(seconds));
   std::unique_lock lock(mutex_);
-  fails_.wait_until(lock, since + time, [this] { return failed(); });
+  fails_.wait_until(lock, ready + time, [this] { return failed(); });
 }
 
 void Group::check() const {

@@ -1,7 +1,7 @@
 // What the calls of one group share: who it is, how it fares, and its streams.
 #pragma once
 
-#include "distributed/Topology.h"
+#include "distributed/TrafficLedger.h"
 #include "runtime/OpenRegEvent.h"
 
 #include <atomic>
@@ -42,9 +42,9 @@ class Group {
   /// Returns when the links would have passed a call that all were ready for at a
   /// moment. The thread sleeps; a failure of the group wakes it.
   template <class Call>
-  void passLinks(const Call& call, Moment ready) {
+  void passLinks(const char* kind, const Call& call, Moment ready) {
     if (network_) {
-      sleepFor(network_->seconds(network_->of(call)), ready);
+      passLinks(kind, network_->of(call), ready);
     }
   }
 
@@ -85,7 +85,7 @@ class Group {
   ~Group();
 
  private:
-  void sleepFor(double seconds, Moment since);
+  void passLinks(const char* kind, const Traffic& traffic, Moment ready);
 
   mutable std::mutex mutex_;
   std::string name_;

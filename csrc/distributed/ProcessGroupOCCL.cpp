@@ -94,11 +94,12 @@ struct ProcessGroupOCCL::Running {
     try {
       for (const Step& step : steps) {
         if (const auto* call = std::get_if<Collective>(&step)) {
-          group->passLinks(*call, group->transport().run(*call, deadline));
+          const Moment ready = group->transport().run(*call, deadline);
+          group->passLinks(nameOf(call->kind), *call, ready);
         } else {
           const auto& messages = std::get<std::vector<Transfer>>(step);
           // Before they are sent: those who receive them have no clock for it.
-          group->passLinks(messages, std::chrono::steady_clock::now());
+          group->passLinks("send", messages, std::chrono::steady_clock::now());
           group->transport().transfer(messages, deadline);
         }
       }

@@ -14,7 +14,8 @@ namespace c10::openreg::occl {
 /// Shared memory, if all ranks are processes of one user on one host and each of them
 /// could open what the others offer; otherwise Gloo. Every rank hears of every other
 /// rank's answer, so that all choose the same. `engine` is Gloo's group, which messages
-/// between two ranks go through in any case.
+/// between two ranks go through in any case. With PyTorch's fake group as the engine this
+/// rank is alone.
 ///
 /// Threads: any. Waits until all ranks of the group call it.
 // docs:end rendezvous

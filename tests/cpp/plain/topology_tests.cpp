@@ -1,5 +1,6 @@
 // Times that links take, worked out by hand.
-#include "distributed/Topology.h"
+#include "distributed/AloneTransport.h"
+#include "distributed/TrafficLedger.h"
 
 #include <gtest/gtest.h>
 
@@ -165,6 +166,46 @@ TEST(TopologyTest, BytesForSingleRanksGoTheirOwnWay) {
 TEST(TopologyTest, ARankAloneTakesNoTime) {
   const Network one = network({3});
   EXPECT_DOUBLE_EQ(one.seconds(one.of(call(Kind::AllReduce, {9}, {9}))), 0);
+}
+
+TEST(TopologyTest, TheLedgerSumsCallsOfOneKindAndGroup) {
+  TrafficLedger ledger;
+  ledger.add({"a", 4, "send"}, {1, false, 10, 3}, 2);
+  const std::string same = "send";
+  ledger.add({"a", 4, same.c_str()}, {1, true, 20, 4}, 1);
+  ledger.add({"b", 4, "send"}, {}, 0);
+  const auto sums = ledger.sums();
+  ASSERT_EQ(sums.size(), 2u);
+  const TrafficLedger::Sum& first = sums.begin()->second;
+  EXPECT_EQ(first.calls, 2u);
+  EXPECT_DOUBLE_EQ(first.inside, 30);
+  EXPECT_DOUBLE_EQ(first.between, 7);
+  EXPECT_DOUBLE_EQ(first.seconds, 3);
+}
+
+// --- without the others -------------------------------------------------------------
+
+TEST(AloneTransportTest, OthersGiveWhatTheRankGivesItself) {
+  AloneTransport transport(1);
+  char own[] = "abc", first[4] = {}, second[4] = {};
+  Collective gather = call(Kind::AllGather, {}, {});
+  gather.inputs = {{own, 3}};
+  gather.outputs = {{first, 3}, {second, 2}};
+  EXPECT_EQ(transport.run(gather, {}), Moment());
+  EXPECT_STREQ(first, "abc");
+  EXPECT_STREQ(second, "ab"); // no more than there is room for
+
+  Collective exchange = call(Kind::AllToAll, {}, {});
+  exchange.inputs = {{own, 1}, {own + 1, 1}};
+  exchange.outputs = {{first, 1}, {second, 1}};
+  transport.run(exchange, {});
+  EXPECT_STREQ(first, "abc");
+  EXPECT_STREQ(second, "bb");
+
+  int source = -1;
+  transport.transfer({{Kind::Receive, -1, 0, 0, {own, 3}, &source}}, {});
+  EXPECT_STREQ(own, "");
+  EXPECT_EQ(source, 0);
 }
 
 } // namespace

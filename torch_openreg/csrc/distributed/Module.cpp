@@ -91,11 +91,34 @@ void addGroup(py::module_& module) {
           release);
 }
 
+// What passed the links of OPENREG_TOPOLOGY: a dictionary per group and kind of call.
+py::list listTraffic() {
+  py::list rows;
+  for (const auto& [key, sum] :
+       c10::openreg::occl::TrafficLedger::instance().sums()) {
+    py::dict row;
+    row["group"] = key.group;
+    row["ranks"] = key.ranks;
+    row["call"] = key.call;
+    row["calls"] = sum.calls;
+    row["inside"] = sum.inside;
+    row["between"] = sum.between;
+    row["seconds"] = sum.seconds;
+    rows.append(row);
+  }
+  return rows;
+}
+
 } // namespace
 
 PYBIND11_MODULE(_distributed, module) {
   py::module_::import("torch._C._distributed_c10d"); // has the base classes
   addGroup(module);
+  module.def("_traffic", &listTraffic);
+  module.def("_check_topology", [](const std::string& text) {
+    const auto made = c10::openreg::occl::Topology::parse(text);
+    return std::pair(made.hosts, made.devices);
+  });
   module.def("_set_engine_factory", [](std::function<EngineMaker> make) {
     ProcessGroupOCCL::setEngineFactory(
         [make = std::move(make)](
