@@ -1,4 +1,5 @@
-"""Programs of several ranks: children of one warm process, each with a group.
+"""Programs of several ranks: children of one warm process, or with `threads=True`
+threads of one process, each with a device and a group.
 
 `run_ranks(start_python, folder, body, 4)` runs the body of a function in each rank, with
 `rank`, `size`, `torch`, `dist` and `device`, and returns what each of them returned.
@@ -28,6 +29,19 @@ def join(name="store", **options):
 def body(rank, size, device):
 {body}
 
+def run(rank):
+    torch.openreg.set_device(rank % torch.openreg.device_count())
+    device = torch.device("openreg", torch.openreg.current_device())
+    if {joins}:
+        join()
+    result = body(rank, size, device)
+    if {joins} and dist.is_initialized():
+        dist.destroy_process_group()
+    with open(os.path.join(folder, f"result{{rank}}"), "w") as file:
+        json.dump(result, file)
+"""
+
+PROCESSES = """
 children = []
 for rank in range(size):
     child = os.fork()
@@ -39,15 +53,7 @@ for rank in range(size):
             port = int(os.read(port_of_server, 8))
             faulthandler.dump_traceback_later({patience}, exit=True)
             torch.set_num_threads(1)  # not before: its pool does not survive a fork
-            torch.openreg.set_device(rank % torch.openreg.device_count())
-            device = torch.device("openreg", torch.openreg.current_device())
-            if {joins}:
-                join()
-            result = body(rank, size, device)
-            if {joins} and dist.is_initialized():
-                dist.destroy_process_group()
-            with open(os.path.join(folder, f"result{{rank}}"), "w") as file:
-                json.dump(result, file)
+            run(rank)
             status = 0
         except BaseException:
             print(f"rank {{rank}}:", traceback.format_exc(), file=sys.stderr, flush=True)
@@ -61,6 +67,41 @@ codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in childre
 print(json.dumps(codes))
 """
 
+# c10d has one default group per process, unless its world is that of its own tests.
+THREADS = """
+import threading
+from torch.distributed import distributed_c10d
+from torch.testing._internal.distributed.multi_threaded_pg import ThreadLocalWorld
+
+distributed_c10d._world = ThreadLocalWorld()
+torch._C._distributed_c10d._set_thread_isolation_mode(True)
+server, codes = dist.HashStore(), [1] * size
+faulthandler.dump_traceback_later({patience}, exit=True)
+
+def connect():
+    return server
+
+def join(name="store", **options):
+    rank = threading.current_thread().rank
+    store = dist.PrefixStore(name, connect())
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, **options)
+
+def run_thread(rank):
+    threading.current_thread().rank = rank
+    try:
+        run(rank)
+        codes[rank] = 0
+    except BaseException:
+        print(f"rank {{rank}}:", traceback.format_exc(), file=sys.stderr, flush=True)
+
+threads = [threading.Thread(target=run_thread, args=(rank,)) for rank in range(size)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(json.dumps(codes))
+"""
+
 
 def run_ranks(
     start_python,
@@ -69,12 +110,13 @@ def run_ranks(
     size,
     backend="cpu:gloo,openreg:occl",
     joins=True,
+    threads=False,
     **options,
 ):
     """Returns the results; `expect` says which exit codes are right, 0 for all else;
     `setup` is run once, before there are ranks."""
     expect = options.pop("expect", [0] * size)
-    code = PROGRAM.format(
+    code = (PROGRAM + (THREADS if threads else PROCESSES)).format(
         folder=str(folder),
         size=size,
         backend=backend,
