@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from typing import Any
@@ -13,20 +14,28 @@ class _Finder:
 
     def __init__(self) -> None:
         self.actions: dict[str, list[Callable[[], None]]] = {}
+        self._local = threading.local()
+
+    def _ask_others(self, name: str) -> ModuleSpec | None:
+        self._local.asking = name
+        try:
+            return importlib.util.find_spec(name)
+        finally:
+            self._local.asking = None
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        actions = self.actions.pop(name, None)
-        if actions is None:
+        if name not in self.actions or getattr(self._local, "asking", None) == name:
             return None
-        spec = importlib.util.find_spec(name)
+        spec = self._ask_others(name)
         if spec is None or spec.loader is None:
             return None
         loader = spec.loader
         load = loader.exec_module
 
+        # Who only looks for a module, with importlib.util.find_spec(), does not load it.
         def load_and_act(module: Any) -> None:
             load(module)
-            for action in actions:
+            for action in self.actions.pop(name, ()):
                 action()
 
         loader.exec_module = load_and_act  # type: ignore[method-assign]

@@ -1,0 +1,42 @@
+"""Work that waits until a module is imported (torch_openreg/_on_import.py)."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from torch_openreg._on_import import on_import
+
+
+@pytest.fixture
+def name(tmp_path, monkeypatch):
+    """Of a module that nobody has imported."""
+    (tmp_path / "waited_for.py").write_text("loaded = True")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "waited_for"
+    sys.modules.pop("waited_for", None)
+
+
+def test_an_action_runs_once_after_the_module_is_loaded(name):
+    calls = []
+    on_import(name, lambda: calls.append(sys.modules[name].loaded))
+    assert calls == []
+    importlib.import_module(name)
+    importlib.reload(sys.modules[name])
+    assert calls == [True]
+
+
+def test_an_action_runs_at_once_if_the_module_is_there(name):
+    importlib.import_module(name)
+    calls = []
+    on_import(name, lambda: calls.append(1))
+    assert calls == [1]
+
+
+def test_who_only_looks_for_a_module_does_not_lose_the_action(name):
+    calls = []
+    on_import(name, lambda: calls.append(1))
+    assert importlib.util.find_spec(name).name == name
+    assert calls == []
+    importlib.import_module(name)
+    assert calls == [1]
