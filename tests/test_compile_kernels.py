@@ -284,6 +284,25 @@ def test_a_cache_of_other_rules_is_not_used():
             assert misses() == expected
 
 
+@pytest.mark.slow
+def test_a_library_that_was_cut_off_is_compiled_again():
+    from torch_openreg.inductor._kernels import OpenRegKernelCache
+
+    x = torch.arange(5.0, device="openreg")
+    for keep in (0, 40, -100):
+        with fresh_cache() as _:
+            torch._dynamo.reset()
+            torch.compile(lambda x: x * 5 - 1)(x)
+            for library in Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]).rglob("*.so"):
+                content = library.read_bytes()
+                library.unlink()  # the process has it open
+                library.write_bytes(content[:keep])
+            torch._dynamo.reset()
+            OpenRegKernelCache.cache_clear()
+            PyCodeCache.cache_clear()
+            assert torch.compile(lambda x: x * 5 - 1)(x).tolist() == [-1, 4, 9, 14, 19]
+
+
 def test_training_gives_the_losses_of_the_cpu():
     def losses(device):
         torch._dynamo.reset()

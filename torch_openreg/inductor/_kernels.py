@@ -1,7 +1,10 @@
 """The kernels that Inductor writes, as kernels of the device."""
 
+import os
 import re
+import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from torch._inductor.async_compile import AsyncCompile, get_compile_threads
@@ -16,6 +19,8 @@ from ._checks import throw_behind_loops
 empty_strided_openreg = _C._emptyStrided
 
 _PARALLEL = re.compile(r"#pragma omp parallel( for)?( num_threads\(\d+\))?")
+# e_shoff, e_shentsize and e_shnum of the header of a 64-bit library
+_ELF = struct.Struct("<40xQ10xHH")
 _THREAD_NUMBER = "int tid = omp_get_thread_num();"
 
 # The one function that openreg calls. Each argument is a word.
@@ -85,6 +90,27 @@ class OpenRegKernelCache(CppCodeCache):
         return CppPythonBindingsCodeCache._get_uncompiled_header(device)
 
 
+def _is_whole(path: str) -> bool:
+    """Whether a library has all its parts: the table of them is at its end."""
+    with open(path, "rb") as file:
+        head = file.read(_ELF.size)
+        size = os.fstat(file.fileno()).st_size
+    if len(head) < _ELF.size or not head.startswith(b"\x7fELF"):
+        return False
+    table, entry_size, entries = _ELF.unpack(head)
+    return size >= table + entry_size * entries
+
+
+def _whole_library(library: _KernelLibrary, code: str) -> str:
+    """Its path. A process that was killed while its linker wrote leaves part of a file,
+    which all others would find in the cache: that one is made again."""
+    if not _is_whole(library.path):
+        OpenRegKernelCache.cache.pop(library.key, None)
+        Path(library.path).unlink(missing_ok=True)
+        library = OpenRegKernelCache.load_async(code)()
+    return library.path
+
+
 def openreg_kernel(
     compiler: AsyncCompile, name: str, threads: int, argtypes: list[str], source: str
 ) -> Any:
@@ -100,11 +126,13 @@ def openreg_kernel(
     entry = _ENTRY.format(arguments=arguments)
     parameters = "".join(map(_letter, argtypes))
     in_parallel = get_compile_threads() > 1
+    code = source + entry
     library = OpenRegKernelCache.load_async(
-        source + entry, submit_fn=compiler.submit if in_parallel else None
+        code, submit_fn=compiler.submit if in_parallel else None
     )
 
     def load() -> Any:
-        return _C._loadKernel(library().path, name, parameters, needed)
+        path = _whole_library(library(), code)
+        return _C._loadKernel(path, name, parameters, needed)
 
     return LambdaFuture(load) if in_parallel else load()
