@@ -267,3 +267,30 @@ def test_graphs_without_trees_are_cudas(warnings_of_inductor):
     f, x = recorded(wave), torch.ones(4, device=DEVICE)
     assert [f(x)[0].item() for _ in range(3)] == [3, 3, 3]
     assert "cudagraph_trees=False, which only CUDA" in warnings_of_inductor()
+
+
+# --- the backend "cudagraphs" -------------------------------------------------------------
+
+
+def test_dynamos_own_backend_replays_forward_and_backward():
+    def gradients(backend):
+        torch._dynamo.reset()
+        weight = torch.arange(8.0, device=DEVICE).view(2, 4).sin().requires_grad_()
+        f = torch.compile(lambda x: (x @ weight).relu() * 2, backend=backend)
+        found = []
+        for turn in range(5):
+            weight.grad = None
+            f(torch.full((3, 2), turn + 1.0, device=DEVICE)).sum().backward()
+            found.append(weight.grad.tolist())
+        return found
+
+    assert gradients("cudagraphs") == gradients("eager")
+    assert (counted("recordings"), counted("replays")) == (2, 6)
+
+
+def test_dynamos_own_backend_tells_what_it_leaves_out(warnings_of_inductor):
+    f = torch.compile(lambda x: (x + 1).cpu() * 2, backend="cudagraphs")
+    for _ in range(3):
+        assert f(torch.ones(2, device=DEVICE)).tolist() == [4.0, 4.0]
+    assert counted("recordings") == 0
+    assert "skipping cudagraphs due to cpu device" in warnings_of_inductor()

@@ -24,11 +24,18 @@ def _install_flex_attention() -> None:
     install()
 
 
+def _install_recording_backend() -> None:
+    from torch_openreg.inductor._recordable import install_backend
+
+    install_backend()
+
+
 # docs:begin wait-for-dynamo
 def install() -> None:
     """Have Dynamo know the device from its own first moment on."""
     on_import("torch._dynamo.device_interface", _register_interface)
     on_import("torch._dynamo", _install_substitutes)
+    on_import("torch._dynamo.backends.cudagraphs", _install_recording_backend)
     on_import("torch.nn.attention.flex_attention", _install_flex_attention)
 
 

@@ -87,23 +87,32 @@ def _check_devices(original: Callable[..., Any]) -> Callable[..., Any]:
     def check_lowering_disable_cudagraph(nodes: dict[torch.device, Any]) -> str | None:
         if not _shadow.is_active():
             return original(nodes)
-        if not _C._cachingEnabled():
-            return cudagraph_utils.format_default_skip_message(
-                "cudagraph capture requires the caching allocator; "
-                "current allocator is uncached"
-            )
         if not config.triton.cudagraph_trees:
             return cudagraph_utils.format_default_skip_message(
                 "config.triton.cudagraph_trees=False, which only CUDA supports"
             )
-        seen = {
-            torch.device("cuda", device.index) if _is_shadow(device) else device: node
-            for device, node in nodes.items()
-        }
-        reason = original(seen)
-        return reason and reason.replace("type='cuda'", "type='openreg'")
+        return _ask_as_cuda(original, nodes, _is_shadow)
 
     return check_lowering_disable_cudagraph
+
+
+def _ask_as_cuda(
+    check: Callable[..., str | None],
+    nodes: dict[torch.device, Any],
+    is_ours: Callable[[torch.device], bool],
+) -> str | None:
+    """What keeps nodes on these devices from being recorded, by PyTorch's rules."""
+    if not _C._cachingEnabled():
+        return cudagraph_utils.format_default_skip_message(
+            "cudagraph capture requires the caching allocator; "
+            "current allocator is uncached"
+        )
+    seen = {
+        torch.device("cuda", device.index) if is_ours(device) else device: node
+        for device, node in nodes.items()
+    }
+    reason = check(seen)
+    return reason and reason.replace("type='cuda'", "type='openreg'")
 
 
 def _mark(original: Callable[..., None]) -> Callable[..., None]:
@@ -137,6 +146,38 @@ def _tell(reason: str) -> None:
     cudagraph_utils.cudagraphs_log.warning(reason)
     if config.triton.cudagraph_or_error:
         raise RuntimeError(reason)
+
+
+# --- torch.compile(backend="cudagraphs") ----------------------------------------------
+
+
+def _check_for_backend(original: Callable[..., Any]) -> Callable[..., Any]:
+    def check(nodes: dict[torch.device, Any]) -> str | None:
+        if not any(device.type == "openreg" for device in nodes):
+            return original(nodes)
+        return _ask_as_cuda(original, nodes, lambda device: device.type == "openreg")
+
+    return check
+
+
+def _index_for_backend(original: Callable[..., int]) -> Callable[..., int]:
+    def get_device_index(gm: torch.fx.GraphModule) -> int:
+        device = next(iter(cudagraphs.get_device_node_mapping(gm)))
+        return OpenRegIndex(device.index) if device.type == "openreg" else original(gm)
+
+    from torch._dynamo.backends import cudagraphs
+
+    return get_device_index
+
+
+def install_backend() -> None:
+    """After torch._dynamo.backends.cudagraphs was imported."""
+    from torch._dynamo.backends import cudagraphs
+
+    _names.replace(
+        cudagraphs, "check_multiple_devices_or_any_cpu_nodes", _check_for_backend
+    )
+    _names.replace(cudagraphs, "get_device_index", _index_for_backend)
 
 
 def install() -> None:
