@@ -59,7 +59,7 @@ class _OpenRegDeviceProperties:
 
 # Compiled.cpp
 def _loadKernel(
-    library: str, name: str, parameters: str, threads: int
+    library: str, name: str, parameters: str, threads: int, key: str = ...
 ) -> Callable[..., None]: ...
 def _emptyStrided(
     size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, index: int, /

@@ -2,7 +2,7 @@
 #include "Module.h"
 
 #include "aten/native/Minimal.h"
-#include "executor/CompiledKernel.h"
+#include "executor/CompiledCalls.h"
 
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/THP.h>
@@ -86,12 +86,14 @@ PyMethodDef kernelMethod = {
     METH_FASTCALL,
     "A kernel of torch.compile in the current stream of its tensors."};
 
-/// `parameters`: a letter for each, r for reads, w for writes, n for a number.
+/// `parameters`: a letter for each, r for reads, w for writes, n for a number. `key`: how
+/// compiled C++ finds it; empty if only Python calls it.
 py::object loadKernel(
     const std::string& library,
     const std::string& name,
     const std::string& parameters,
-    int threads) {
+    int threads,
+    const std::string& key) {
   std::vector<Parameter> kinds;
   for (const char letter : parameters) {
     TORCH_CHECK_VALUE(
@@ -106,6 +108,9 @@ py::object loadKernel(
   }
   // Never freed: queued work and graphs refer to it.
   auto* kernel = new CompiledKernel(library, name, std::move(kinds), threads);
+  if (!key.empty()) {
+    at::native::openreg::addCompiledKernel(key, *kernel);
+  }
   const py::capsule self(kernel);
   return py::reinterpret_steal<py::object>(
       PyCFunction_New(&kernelMethod, self.ptr()));
@@ -159,7 +164,8 @@ void addCompiled(py::module_& module) {
       py::arg("library"),
       py::arg("name"),
       py::arg("parameters"),
-      py::arg("threads"));
+      py::arg("threads"),
+      py::arg("key") = "");
   module.attr("_emptyStrided") = py::reinterpret_steal<py::object>(
       PyCFunction_New(&emptyStridedMethod, nullptr));
 }

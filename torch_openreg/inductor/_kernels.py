@@ -112,11 +112,17 @@ def _whole_library(library: _KernelLibrary, code: str) -> str:
 
 
 def openreg_kernel(
-    compiler: AsyncCompile, name: str, threads: int, argtypes: list[str], source: str
+    compiler: AsyncCompile,
+    name: str,
+    threads: int,
+    argtypes: list[str],
+    source: str,
+    key: str = "",
 ) -> Any:
     """What generated code calls for each kernel: a function of tensors and numbers.
 
-    ``threads``: how many the code was written for.
+    ``threads``: how many the code was written for. ``key``: by which code in C++ finds
+    it.
     """
     source, needed = _count_threads(throw_behind_loops(source), threads)
     arguments = ", ".join(
@@ -133,6 +139,6 @@ def openreg_kernel(
 
     def load() -> Any:
         path = _whole_library(library(), code)
-        return _C._loadKernel(path, name, parameters, needed)
+        return _C._loadKernel(path, name, parameters, needed, key)
 
     return LambdaFuture(load) if in_parallel else load()

@@ -1,13 +1,11 @@
 """The Python code that Inductor writes around kernels."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._inductor.codegen import common
 from torch._inductor.codegen.cpp import CppScheduling
-from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.codegen.cpu_device_op_overrides import CpuDeviceOpOverrides
 from torch._inductor.codegen.wrapper import (
     PythonWrapperCodegen,
@@ -18,8 +16,7 @@ from torch._inductor.stream_utils import DEFAULT_STREAM, get_stream_name
 from torch._inductor.utils import parallel_num_threads
 from torch._inductor.virtualized import V
 
-_DEVICE = re.compile(r"device\(type='cpu', index=(\d+)\)")
-_DEVICE_NAME = re.compile(r"device='cpu:(\d+)'")
+from ._cpp_wrapper import OpenRegCppWrapper, name_devices, register_device_name
 
 
 class _OpenRegCode:
@@ -87,8 +84,7 @@ class _OpenRegCode:
 
     def generate(self, is_inference: bool) -> Any:
         code, declarations = super().generate(is_inference)
-        text = _DEVICE.sub(r"device(type='openreg', index=\1)", code.value)
-        code.value = _DEVICE_NAME.sub(r"device='openreg:\1'", text)
+        code.value = name_devices(code.value)
         return code, declarations
 
 
@@ -133,25 +129,32 @@ def register(rules: CustomGraphModulePass) -> None:
         "openreg",
         CppScheduling,
         OpenRegWrapper,
-        CppWrapperCpu,
+        OpenRegCppWrapper,
         device_custom_pass=rules,
     )
+    register_device_name()
     common.register_device_op_overrides("openreg", OpenRegDeviceOpOverrides())
 
 
 def register_shadow(is_active: Callable[[], bool]) -> None:
-    """Have the CPU's graphs written by OpenRegWrapper where they are shadows."""
+    """Have the CPU's graphs written by our wrappers where they are shadows."""
     cpu = common.device_codegens["cpu"]
-    plain = cpu.wrapper_codegen
+    cpu.wrapper_codegen = _choice(cpu.wrapper_codegen, OpenRegWrapper, is_active)
+    cpu.cpp_wrapper_codegen = _choice(
+        cpu.cpp_wrapper_codegen, OpenRegCppWrapper, is_active
+    )
+
+
+def _choice(plain: Any, ours: Any, is_active: Callable[[], bool]) -> Any:
     if getattr(plain, "is_choice", False):
-        return
+        return plain
 
     class Choice(plain):
         is_choice = True
 
         @staticmethod
         def create(*args: Any, **kwargs: Any) -> Any:
-            wrapper = OpenRegWrapper if is_active() else plain
+            wrapper = ours if is_active() else plain
             return wrapper.create(*args, **kwargs)
 
-    cpu.wrapper_codegen = Choice
+    return Choice
