@@ -3,6 +3,7 @@
 Generators as objects are in test_generator.py.
 """
 
+import sys
 import threading
 
 import pytest
@@ -298,18 +299,47 @@ def test_draws_are_queued_and_come_in_the_order_of_the_program(hold):
     assert all(map(torch.equal, (x.cpu() for x in drawn), expected))
 
 
-def test_the_state_is_that_after_what_is_queued(hold):
+@pytest.fixture
+def opened_while_waiting(hold):
+    """Holds the current stream while a function is called, and lets another thread
+    open it, which gets Python's lock when the call gives it away and not before."""
+
+    def call(queue, function):
+        gate, calling = hold(torch.openreg.current_stream()), threading.Event()
+        opener = threading.Thread(target=lambda: calling.wait() and gate.open())
+        opener.start()
+        queue()
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1000)
+        try:
+            calling.set()
+            return function()
+        finally:
+            sys.setswitchinterval(interval)
+            opener.join()
+
+    return call
+
+
+def draw_many():
     torch.randn(MANY, device="openreg")
+
+
+def test_the_state_is_that_after_what_is_queued(opened_while_waiting):
+    draw_many()
     torch.manual_seed(5)
     torch.randn(MANY)
     after = torch.get_rng_state()
     torch.manual_seed(5)
-    gate = hold(torch.openreg.current_stream())
-    torch.randn(MANY, device="openreg")
-    opener = threading.Timer(0, gate.open)
-    opener.start()
-    assert torch.equal(torch.openreg.get_rng_state(), after)
-    opener.join()
+    state = opened_while_waiting(draw_many, torch.openreg.get_rng_state)
+    assert torch.equal(state, after)
+
+
+def test_seeding_lets_other_threads_run(opened_while_waiting):
+    opened_while_waiting(draw_many, lambda: torch.openreg.manual_seed_all(5))
+    seeded = draw()
+    openreg.manual_seed(5)
+    assert draw() == seeded
 
 
 def test_threads_share_the_generator():

@@ -13,6 +13,17 @@ void addGenerator(py::module_& module) {
             toExistingIndex(device));
       }),
       py::arg("device"));
+  // The methods of a generator wait for queued draws with Python's lock held, which
+  // another thread may need to let those end. This waits without it.
+  module.def(
+      "_settledGenerator",
+      torch::wrap_pybind_function_no_gil([](int64_t device) {
+        const at::Generator& generator =
+            c10::openreg::getDefaultOpenRegGenerator(toExistingIndex(device));
+        c10::openreg::stateOf(generator)->settle();
+        return generator;
+      }),
+      py::arg("device"));
 }
 
 } // namespace torch::openreg

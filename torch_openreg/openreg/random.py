@@ -57,7 +57,7 @@ def _get_generator(device: torch.device) -> torch.Generator:
 def get_rng_state(device: int | str | torch.device = "openreg") -> Tensor:
     """The state of a device's generator, a byte tensor on the CPU."""
     _lazy_init()
-    return _C._getDefaultGenerator(_index_of(device)).get_state()
+    return _C._settledGenerator(_index_of(device)).get_state()
 
 
 def get_rng_state_all() -> list[Tensor]:
@@ -70,7 +70,7 @@ def set_rng_state(
 ) -> None:
     """Set the state of a device's generator to one that get_rng_state() gave."""
     if _is_usable():
-        _C._getDefaultGenerator(_index_of(device)).set_state(new_state)
+        _C._settledGenerator(_index_of(device)).set_state(new_state)
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
@@ -83,30 +83,29 @@ def manual_seed(seed: int) -> None:
     """Seed the generator of the current device."""
     seed = int(seed)
     if _is_usable():
-        _C._getDefaultGenerator(_C._getDevice()).manual_seed(seed)
+        _C._settledGenerator(_C._getDevice()).manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
     """Seed the generators of all devices."""
     seed = int(seed)
     if _is_usable():
-        for generator in _make_default_generators():
-            generator.manual_seed(seed)
+        for index in range(device_count()):
+            _C._settledGenerator(index).manual_seed(seed)
 
 
 def seed() -> None:
     """Seed the generator of the current device with a number nobody can foresee."""
     if _is_usable():
-        _C._getDefaultGenerator(_C._getDevice()).seed()
+        _C._settledGenerator(_C._getDevice()).seed()
 
 
 def seed_all() -> None:
     """Seed the generators of all devices with one number nobody can foresee."""
     if _is_usable():
-        first, *others = _make_default_generators()
-        number = first.seed()
-        for generator in others:
-            generator.manual_seed(number)
+        number = _C._settledGenerator(0).seed()
+        for index in range(1, device_count()):
+            _C._settledGenerator(index).manual_seed(number)
 
 
 def initial_seed() -> int:
