@@ -48,6 +48,29 @@ print("torch_openreg.inductor" in sys.modules)
     assert run_python(code).split() == ["False", "True"]
 
 
+def test_who_does_not_compile_imports_nothing_for_it(run_python):
+    code = """
+import sys, torch
+large = "torch._dynamo", "torch._inductor", "torch_openreg.inductor"
+print([name for name in large if name in sys.modules])
+"""
+    assert run_python(code) == "[]"
+
+
+def test_a_name_that_pytorch_has_no_more_is_told():
+    from torch_openreg.inductor import _names, _trees
+
+    sentence = "torch_openreg cannot compile with torch .*: "
+    with pytest.raises(ImportError, match=rf"{sentence}torch.nn.modules.linear.Linear"):
+        _names.replace(nn.Linear, "no_such_name", lambda original: original)
+    gone = {r"\bno_such_function\b": "ours"}
+    with (
+        mock.patch.object(_trees, "_NAMES", gone),
+        pytest.raises(ImportError, match=rf"{sentence}.*no_such_function.* is no more"),
+    ):
+        _trees._read(os.__file__)
+
+
 def test_a_compiled_function_has_the_bits_of_the_cpus():
     ours, theirs = torch.compile(fused)(*pair()), torch.compile(fused)(*pair("cpu"))
     assert ours.device == torch.device("openreg:0")
@@ -198,16 +221,18 @@ def test_an_event_in_compiled_code_comes_after_the_kernels_before_it(hold):
     gate.open()
 
 
+# In a loop that threads share, and in a block that one of several threads runs.
 BOUNDS = """
 import torch
 torch.set_num_threads(2)
-pick = torch.compile(lambda x, index: x[index] * 2)
+pick = torch.compile({function})
 x = torch.arange(10.0, device="openreg")
-index = torch.arange(20000, device="openreg") % 10
-assert torch.equal(pick(x, index), x[index] * 2)
-index[777] = 99
+index = torch.arange({count}, device="openreg") % 10
+large = torch.ones(200000, device="openreg")
+assert torch.equal(pick(x, index, large)[0], x[index] * 2)
+index[-7] = 99
 try:
-    pick(x, index)
+    pick(x, index, large)
     torch.openreg.synchronize()
 except torch.AcceleratorError as error:
     print(error)
@@ -215,10 +240,18 @@ except torch.AcceleratorError as error:
 
 
 @pytest.mark.slow
-def test_a_bad_index_breaks_the_device_and_not_the_process(run_python):
-    told = run_python(BOUNDS)
+@pytest.mark.parametrize(
+    "function, count",
+    [
+        ("lambda x, i, large: (x[i] * 2,)", 20000),
+        ("lambda x, i, large: (x[i] * 2, large.sin() + 1)", 20),
+    ],
+    ids=["shared", "alone"],
+)
+def test_a_bad_index_breaks_the_device_and_not_the_process(function, count, run_python):
+    told = run_python(BOUNDS.format(function=function, count=count))
     assert "device-side assert triggered" in told
-    assert "cpp_fused_index_mul_0" in told and "index out of bounds" in told
+    assert "cpp_fused_" in told and "index out of bounds" in told
 
 
 def test_a_kernel_runs_in_the_device_process(run_python):
@@ -272,7 +305,10 @@ def test_a_cache_of_other_rules_is_not_used():
     from torch_openreg.inductor._rules import Rules
 
     def misses():
-        return counters["inductor"]["fxgraph_cache_miss"]
+        """Of Inductor's cache of graphs, and of that of AOTAutograd before it."""
+        graphs = counters["inductor"]["fxgraph_cache_miss"]
+        assert counters["aot_autograd"]["autograd_cache_miss"] == graphs
+        return graphs
 
     counters.clear()
     x = torch.arange(5.0, device="openreg")
@@ -282,6 +318,7 @@ def test_a_cache_of_other_rules_is_not_used():
             with mock.patch.object(Rules, "uuid", lambda self, uuid=uuid: uuid):
                 torch.compile(lambda x: x * 3 - 1)(x)
             assert misses() == expected
+    assert counters["aot_autograd"]["autograd_cache_hit"] == 1
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 """Groups of operators, compiled for the device, give what they give compiled for the
 CPU."""
 
-import os
-
 import pytest
 import torch
 from compiled import check_compiled
@@ -42,19 +40,3 @@ def test_a_group_of_operators_is_compiled_for_all_sizes(name):
     with torch._dynamo.config.patch(SETTINGS):
         calls = make_inputs(6), make_inputs(9)
         check_compiled(function, *calls, close=name in CLOSE, dynamic=True)
-
-
-ELSEWHERE = [{"OPENREG_SCHEDULE": "adversarial"}, {"OPENREG_EXECUTOR": "process"}]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variables", ELSEWHERE, ids=lambda v: "-".join(v.values()))
-def test_the_groups_are_compiled_elsewhere(variables, run_tests):
-    """With the code that is compiled already, if this runs after the others."""
-    if set(variables) & set(os.environ):
-        pytest.skip("this is such a run")
-    run_tests(
-        *(__file__, "-m", "", "-k", "not elsewhere and not sizes", "-q"),
-        timeout=1200,
-        **variables,
-    )

@@ -1,6 +1,8 @@
 """Tools around torch.compile: saved caches, logs, the minifier, and what it says when
 there is no compiler."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -40,6 +42,21 @@ print(found > 0, counters["inductor"]["fxgraph_cache_miss"])
         FUNCTION + code, timeout=300, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "b")
     )
     assert second == "True 0"
+
+
+def test_two_processes_compile_the_same_at_once(run_python, tmp_path):
+    code = """
+torch.testing.assert_close(step(x), expected)
+print(step(x).tolist())
+"""
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    with ThreadPoolExecutor() as threads:
+        runs = [
+            threads.submit(run_python, FUNCTION + code, timeout=300, N=n, **cache)
+            for n in "12"  # a program of one environment waits for the one before
+        ]
+        first, second = (run.result() for run in runs)
+    assert first == second
 
 
 def test_the_code_that_was_written_can_be_read(run_python):

@@ -1,7 +1,5 @@
 """torch.compile with `cpp_wrapper`: the code around kernels is C++ too."""
 
-import os
-
 import pytest
 import torch
 from compiled import DEVICE, check_compiled, compile, move
@@ -194,13 +192,3 @@ def test_streams_inside_are_refused_with_the_way_out():
     x = torch.ones(4, device=DEVICE)
     with pytest.raises(Exception, match="compile without cpp_wrapper"):
         compile(function, **CPP)(x)
-
-
-ELSEWHERE = [{"OPENREG_SCHEDULE": "adversarial"}, {"OPENREG_EXECUTOR": "process"}]
-
-
-@pytest.mark.parametrize("variables", ELSEWHERE, ids=lambda v: "-".join(v.values()))
-def test_all_this_works_elsewhere(variables, run_tests):
-    if set(variables) & set(os.environ):
-        pytest.skip("this is such a run")
-    run_tests(__file__, "-m", "", "-k", "not elsewhere", timeout=1200, **variables)

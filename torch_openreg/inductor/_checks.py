@@ -1,12 +1,14 @@
 """Checks of data in kernels with several threads.
 
-A kernel checks indices and throws. An exception that leaves a loop of OpenMP ends the
-process; so it is caught in the loop, and thrown again behind it.
+A kernel checks indices and throws. An exception that leaves a loop of OpenMP, or a block
+that one of its threads runs, ends the process; so it is caught in there, and thrown
+again behind all of them.
 """
 
 import re
 
-_LOOP = re.compile(r"#pragma omp for(?: collapse\((\d+)\))?[^\n]*\n")
+_LOOP = re.compile(r"#pragma omp (?:parallel )?for(?: collapse\((\d+)\))?[^\n]*\n")
+_SINGLE = re.compile(r"#pragma omp single[^\n]*\n\s*\{")
 _CHECKS = re.compile(r"\bTORCH_CHECK\(")
 _FUNCTION = 'extern "C"'
 
@@ -52,11 +54,15 @@ def _body_of_loop(source: str, start: int, nested: int) -> int:
 
 def throw_behind_loops(source: str) -> str:
     """The source of a kernel whose checks may fail on any thread."""
-    if "#pragma omp for" not in source or not _CHECKS.search(source):
+    if "#pragma omp " not in source or not _CHECKS.search(source):
         return source
     edits: list[tuple[int, str]] = []
-    for loop in _LOOP.finditer(source):
-        body = _body_of_loop(source, loop.end(), int(loop[1] or 1))
+    bodies = [
+        _body_of_loop(source, loop.end(), int(loop[1] or 1))
+        for loop in _LOOP.finditer(source)
+    ]
+    bodies += [block.end() for block in _SINGLE.finditer(source)]
+    for body in bodies:
         edits += [(body, "try {"), (_end_of_block(source, body), _CATCH)]
     function = source.rindex(_FUNCTION)
     body = source.index("{", source.index(")", function)) + 1
