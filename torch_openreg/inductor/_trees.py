@@ -67,8 +67,48 @@ def _adapt(module: Any, original: Any) -> None:
     # A graph has no branches: Inductor leaves `cond` out of what is recorded.
     module.ControlFlowOpWarmupDispatchMode = contextlib.nullcontext
     module.CUDAGraphCaptureControlFlowOpDispatchMode = contextlib.nullcontext
+    manager = module.CUDAGraphTreeManager
+    _names.replace(manager, "run", functools.partial(_end_first, module))
+    _names.replace(manager, "exceed_rerecord_limit", _ask_if_any)
     _names.replace(module.CUDAGraphNode, "_record", _counted("cudagraph_recordings"))
     _names.replace(module.CUDAGraphNode, "run_graph", _counted("cudagraph_replays"))
+
+
+# --- shorter ways --------------------------------------------------------------------
+
+
+def _end_first(module: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A root that follows its own last run is looked for among the children of that
+    run, then the run is ended, and all begins anew. Where there are no such children
+    the run is ended at once."""
+
+    def run(self: Any, new_inputs: list[Any], function_id: Any) -> Any:
+        node = self.current_node
+        if (
+            node is not None
+            and self.path_state == module.ExecutionState.EXECUTION
+            and function_id in self.roots
+            and not node.children.get(function_id)
+            and not self.ids_to_funcs[function_id].mutated_input_idxs
+        ):
+            self.try_end_curr_execution()
+        return original(self, new_inputs, function_id)
+
+    return run
+
+
+def _ask_if_any(original: Callable[..., bool]) -> Callable[..., bool]:
+    """Looks the limit up if there is something to compare with it."""
+
+    def exceed_rerecord_limit(self: Any, node_id: Any, function_id: Any) -> bool:
+        if not self.num_rerecord[node_id][function_id]:
+            return False
+        return original(self, node_id, function_id)
+
+    return exceed_rerecord_limit
+
+
+# --- figures -------------------------------------------------------------------------
 
 
 def _counted(name: str) -> Callable[..., Any]:
