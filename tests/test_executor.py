@@ -35,6 +35,18 @@ def test_outputs_are_resized_and_given_back():
     assert not part[[0, 4]].any()
 
 
+@pytest.mark.parametrize("dtype", [torch.float, torch.double, torch.half, torch.int64])
+@pytest.mark.parametrize("number", [0.1, -0.0, 1e300, 3, 2**60 + 1, True])
+def test_a_number_is_cast_as_on_the_cpu(dtype, number):
+    x = torch.arange(1, 5).to(dtype)
+    for call in (torch.mul, torch.gt, torch.add):
+        found, expected = call(x.openreg(), number), call(x, number)
+        assert found.dtype == expected.dtype
+        torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=0)
+        signs = torch.signbit(found.cpu()), torch.signbit(expected)
+        assert torch.equal(*signs)
+
+
 def test_resizing_an_output_with_elements_warns_as_on_the_cpu():
     for device in ("cpu", "openreg"):
         x = torch.ones(3, device=device)

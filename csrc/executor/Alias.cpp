@@ -19,23 +19,18 @@ using c10::openreg::kernelAddress;
 
 namespace {
 
-DataPtr kernelView(const StorageImpl* storage) {
+void* kernelMemory(const StorageImpl* storage) {
   c10::openreg::checkNotLost(storage->data());
-  return {kernelAddress(storage->data()), c10::Device(c10::kCPU)};
+  return kernelAddress(storage->data());
 }
 
-c10::intrusive_ptr<StorageImpl> newAliasStorage(const StorageImpl* original) {
-  return c10::make_intrusive<StorageImpl>(
-      StorageImpl::use_byte_size_t(),
-      original->nbytes(),
-      kernelView(original),
-      outputAllocator(),
-      /*resizable=*/true);
+DataPtr kernelView(const StorageImpl* storage) {
+  return {kernelMemory(storage), c10::Device(c10::kCPU)};
 }
 
-Storage retained(StorageImpl* storage) {
-  return Storage(
-      c10::intrusive_ptr<StorageImpl>::unsafe_reclaim_from_nonowning(storage));
+c10::intrusive_ptr<StorageImpl> retained(StorageImpl* storage) {
+  return c10::intrusive_ptr<StorageImpl>::unsafe_reclaim_from_nonowning(
+      storage);
 }
 
 // A tensor with the metadata of `like` over a device storage.
@@ -79,13 +74,16 @@ Tensor AliasFrame::alias(const Tensor& tensor) {
     layouts_.push_back({original, alias.getIntrusivePtr()});
     return alias;
   }
-  auto alias = aliasSpares().aliases.take();
-  if (!alias) {
-    alias = c10::make_intrusive<AliasImpl>();
+  StorageImpl* storage = original->unsafe_storage().unsafeGetStorageImpl();
+  StorageImpl* shared = findStorage(storage);
+  void* memory = shared ? nullptr : kernelMemory(storage);
+  auto alias = AliasSpares::take();
+  if (C10_UNLIKELY(shared)) {
+    alias->bind(original, retained(shared));
+  } else {
+    alias->bind(original, memory);
+    storages_.push_back({storage, alias->ownStorage()});
   }
-  alias->bind(
-      original,
-      aliasStorage(original->unsafe_storage().unsafeGetStorageImpl()));
   entries_.push_back({original, alias});
   return Tensor(c10::intrusive_ptr<TensorImpl>(std::move(alias)));
 }
@@ -101,38 +99,35 @@ Tensor AliasFrame::aliasForLater(const Tensor& tensor) {
   return copy;
 }
 
-const c10::intrusive_ptr<StorageImpl>& AliasFrame::aliasStorage(
-    StorageImpl* original) {
+StorageImpl* AliasFrame::findStorage(const StorageImpl* original) const {
   for (const StorageEntry& entry : storages_) {
     if (entry.original == original) {
       return entry.alias;
     }
   }
-  auto alias = aliasSpares().storages.take();
-  if (alias) {
-    alias->set_data_ptr_noswap(kernelView(original));
-    alias->set_nbytes(original->nbytes());
-  } else {
-    alias = newAliasStorage(original);
+  return nullptr;
+}
+
+Storage AliasFrame::aliasStorage(StorageImpl* original) {
+  if (StorageImpl* found = findStorage(original)) {
+    return Storage(retained(found));
   }
-  storages_.push_back({original, std::move(alias)});
-  return storages_.back().alias;
+  owned_.emplace_back(
+      Storage::use_byte_size_t(),
+      original->nbytes(),
+      kernelView(original),
+      outputAllocator(),
+      /*resizable=*/true);
+  storages_.push_back({original, owned_.back().unsafeGetStorageImpl()});
+  return owned_.back();
 }
 
 AliasFrame::~AliasFrame() {
-  for (Entry& entry : entries_) {
-    auto alias = c10::intrusive_ptr<AliasImpl>::reclaim(
-        static_cast<AliasImpl*>(entry.alias.release()));
-    if (alias.use_count() == 1) {
-      alias->unbind();
-    }
-    aliasSpares().aliases.put(std::move(alias));
-  }
-  for (StorageEntry& entry : storages_) {
-    if (entry.alias.use_count() == 1) {
-      entry.alias->set_data_ptr_noswap(DataPtr());
-    }
-    aliasSpares().storages.put(std::move(entry.alias));
+  // The last one first: it may use the storage of another.
+  while (!entries_.empty()) {
+    AliasSpares::put(c10::intrusive_ptr<AliasImpl>::reclaim(
+        static_cast<AliasImpl*>(entries_.back().alias.release())));
+    entries_.pop_back();
   }
 }
 
@@ -153,7 +148,7 @@ const AliasFrame::Entry* AliasFrame::findAlias(const TensorImpl* alias) const {
 
 StorageImpl* AliasFrame::originalOf(const StorageImpl* alias) const {
   for (const StorageEntry& entry : storages_) {
-    if (entry.alias.get() == alias) {
+    if (entry.alias == alias) {
       return entry.original;
     }
   }
@@ -201,7 +196,7 @@ Tensor AliasFrame::wrap(Tensor result) {
   }
   StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (StorageImpl* original = originalOf(storage)) {
-    return makeTensor(impl, retained(original));
+    return makeTensor(impl, Storage(retained(original)));
   }
   if (storage->device_type() == c10::kCPU) {
     moveToDevice(*storage);
@@ -216,7 +211,7 @@ Tensor AliasFrame::wrap(Tensor result) {
 
 Storage AliasFrame::wrapStorage(const Storage& result) {
   if (StorageImpl* original = originalOf(result.unsafeGetStorageImpl())) {
-    return retained(original);
+    return Storage(retained(original));
   }
   if (result.device_type() == c10::kCPU) {
     moveToDevice(*result.unsafeGetStorageImpl());
@@ -244,7 +239,7 @@ Tensor AliasFrame::aliasLayout(const Tensor& tensor) {
       {c10::kCPU,
        [this](const Tensor& part) { return alias(part); },
        [this](const Storage& storage) {
-         return Storage(aliasStorage(storage.unsafeGetStorageImpl()));
+         return aliasStorage(storage.unsafeGetStorageImpl());
        }});
 }
 
@@ -280,6 +275,35 @@ void AliasFrame::finishLayout(const Tensor& output, const Tensor& changed) {
   setLayout(output, result);
 }
 
+// --- outputs that a call has just made ---------------------------------------------
+
+OutputsAsCpus::OutputsAsCpus(std::span<Tensor> outputs) {
+  for (const Tensor& output : outputs) {
+    if (!output.defined()) {
+      continue;
+    }
+    TensorImpl* tensor = output.unsafeGetTensorImpl();
+    StorageImpl* storage = tensor->unsafe_storage().unsafeGetStorageImpl();
+    DataPtr view = kernelView(storage);
+    outputs_.push_back(
+        {tensor,
+         tensor->device(),
+         std::move(storage->_mutable_data_ptr_no_checks())});
+    storage->set_data_ptr_noswap(std::move(view));
+    tensor->_change_backend_component_keys(c10::Device(c10::kCPU));
+    AliasImpl::setDevice(tensor, c10::Device(c10::kCPU));
+  }
+}
+
+OutputsAsCpus::~OutputsAsCpus() {
+  for (Output& output : outputs_) {
+    output.tensor->unsafe_storage().unsafeGetStorageImpl()->set_data_ptr_noswap(
+        std::move(output.memory));
+    output.tensor->_change_backend_component_keys(output.device);
+    AliasImpl::setDevice(output.tensor, output.device);
+  }
+}
+
 // --- strided outputs --------------------------------------------------------------
 
 void AliasFrame::finishStorage(StorageImpl& original, StorageImpl& changed) {
@@ -308,7 +332,7 @@ void AliasFrame::finishStrided(const Tensor& output, const Tensor& aliased) {
     moveToDevice(*changedStorage);
     original->set_storage_keep_dtype(changed->storage());
   } else if (owner != storage) {
-    original->set_storage_keep_dtype(retained(owner));
+    original->set_storage_keep_dtype(Storage(retained(owner)));
   } else {
     finishStorage(*storage, *changedStorage);
   }

@@ -7,6 +7,7 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/util/SmallVector.h>
 
+#include <span>
 #include <vector>
 
 namespace at::native::openreg {
@@ -51,11 +52,11 @@ class AliasFrame {
   };
   struct StorageEntry {
     c10::StorageImpl* original;
-    c10::intrusive_ptr<c10::StorageImpl> alias;
+    c10::StorageImpl* alias; // of an entry, or owned
   };
 
-  const c10::intrusive_ptr<c10::StorageImpl>& aliasStorage(
-      c10::StorageImpl* original);
+  c10::StorageImpl* findStorage(const c10::StorageImpl* original) const;
+  c10::Storage aliasStorage(c10::StorageImpl* original);
   c10::Storage wrapStorage(const c10::Storage& result);
   Tensor aliasLayout(const Tensor& tensor);
   Tensor wrapLayout(const Tensor& result);
@@ -71,6 +72,25 @@ class AliasFrame {
   c10::SmallVector<Entry, 6> entries_; // strided ones
   std::vector<Entry> layouts_; // all others
   c10::SmallVector<StorageEntry, 6> storages_;
+  std::vector<c10::Storage> owned_; // of tensors of other layouts
+};
+
+/// While it lives, tensors that a call has just made are the CPU's, with the kernel
+/// addresses of their memory.
+class [[nodiscard]] OutputsAsCpus {
+ public:
+  explicit OutputsAsCpus(std::span<Tensor> outputs);
+  ~OutputsAsCpus();
+  OutputsAsCpus(const OutputsAsCpus&) = delete;
+  OutputsAsCpus& operator=(const OutputsAsCpus&) = delete;
+
+ private:
+  struct Output {
+    c10::TensorImpl* tensor;
+    c10::Device device;
+    c10::DataPtr memory;
+  };
+  c10::SmallVector<Output, 3> outputs_;
 };
 
 } // namespace at::native::openreg

@@ -12,57 +12,46 @@ using c10::StorageImpl;
 using c10::TensorImpl;
 
 /// A CPU tensor that can be pointed at one device tensor after another: making a
-/// TensorImpl costs more than all the rest of an alias.
+/// TensorImpl costs more than all the rest of an alias. It has a storage of its own.
 class AliasImpl final : public TensorImpl {
  public:
-  AliasImpl()
-      : TensorImpl(
-            c10::DispatchKeySet(c10::DispatchKey::CPU),
-            caffe2::TypeMeta::Make<float>(),
-            c10::Device(c10::kCPU)) {}
+  AliasImpl();
 
-  void bind(const TensorImpl* source, c10::intrusive_ptr<StorageImpl> storage);
+  /// Makes it look like `source`, over memory at a kernel address or, if tensors share
+  /// a storage, over the storage of another alias.
+  void bind(const TensorImpl* source, void* memory);
+  void bind(const TensorImpl* source, c10::intrusive_ptr<StorageImpl> shared);
+  /// Gives up what a kernel may have left in it.
   void unbind();
+
+  StorageImpl* ownStorage() const {
+    return own_.get();
+  }
+  /// Of an alias that is not bound: whether nobody else has its storage.
+  bool isAlone() const {
+    return own_.use_count() == 2; // `own_` and `storage_`
+  }
 
   // The one member that c10 gives no way to set, of any tensor.
   static void setDevice(TensorImpl* tensor, c10::Device device) {
     constexpr auto member = &AliasImpl::device_opt_;
     tensor->*member = device;
   }
-};
-
-/// Objects to use again, per thread.
-template <class T>
-class Spares {
- public:
-  c10::intrusive_ptr<T> take() {
-    if (spares_.empty()) {
-      return nullptr;
-    }
-    auto spare = std::move(spares_.back());
-    spares_.pop_back();
-    return spare;
-  }
-
-  /// Keeps an object that nobody else has.
-  void put(c10::intrusive_ptr<T> object) {
-    constexpr size_t kMost = 64;
-    if (object.use_count() == 1 && spares_.size() < kMost) {
-      spares_.push_back(std::move(object));
-    }
-  }
 
  private:
-  std::vector<c10::intrusive_ptr<T>> spares_;
+  void bindMetadata(const TensorImpl* source);
+
+  const c10::intrusive_ptr<StorageImpl> own_;
 };
 
-/// Those of a thread.
+/// Aliases to use again.
 ///
 /// Threads: each has its own; an alias that another thread drops goes to that one's.
-struct AliasSpares {
-  Spares<AliasImpl> aliases;
-  Spares<StorageImpl> storages;
+class AliasSpares {
+ public:
+  static c10::intrusive_ptr<AliasImpl> take();
+  /// Keeps an alias, unless somebody else has it or its storage.
+  static void put(c10::intrusive_ptr<AliasImpl> alias);
 };
-AliasSpares& aliasSpares();
 
 } // namespace at::native::openreg

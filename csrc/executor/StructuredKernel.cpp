@@ -1,9 +1,9 @@
 #include "executor/StructuredKernel.h"
 
+#include "executor/Iterators.h"
 #include "executor/OperatorCall.h"
 #include "executor/Rehearsal.h"
 #include "executor/RemoteKernel.h"
-#include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegCapture.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegLostMemory.h"
@@ -119,89 +119,21 @@ void StructuredRun::setOutput(
   }
   if (exactStrides && !strides.empty() && output.strides() != strides) {
     // The kernel works on host memory, and what it wrote is copied.
-    proxies_[place] =
+    if (!proxies_) {
+      proxies_ = std::make_unique<std::array<Tensor, kMostOutputs>>();
+    }
+    (*proxies_)[place] =
         at::detail::empty_strided_cpu(sizes, strides, output.scalar_type());
   }
 }
 
 void StructuredRun::copyProxies() {
-  for (size_t place = 0; place < outputs_.size(); ++place) {
-    if (C10_UNLIKELY(proxies_[place].defined())) {
-      outputs_[place].copy_(proxies_[place]);
+  for (size_t place = 0; proxies_ && place < outputs_.size(); ++place) {
+    if (hasProxy(place)) {
+      outputs_[place].copy_((*proxies_)[place]);
     }
   }
 }
-
-// --- iterators without tensors ------------------------------------------------------
-
-namespace {
-
-/// Gives access to what an iterator keeps of its operands.
-class Iterator final : public TensorIteratorBase {
- public:
-  static SmallVector<OperandInfo, 4>& operandsOf(TensorIteratorBase& iterator) {
-    constexpr auto member = &Iterator::operands_;
-    return iterator.*member;
-  }
-  static void setDevice(TensorIteratorBase& iterator, c10::Device device) {
-    constexpr auto member = &Iterator::common_device_;
-    iterator.*member = device;
-  }
-};
-
-bool castsOperands(TensorIteratorBase& iterator, bool given) {
-  const auto common = iterator.maybe_common_dtype();
-  for (const OperandInfo& operand : Iterator::operandsOf(iterator)) {
-    const bool matches = !common || operand.current_dtype == *common ||
-        (operand.is_output ? !given : operand.tensor_base().is_cpu());
-    if (!matches) {
-      return true;
-    }
-  }
-  return false;
-}
-
-bool keepsStrides(TensorIteratorBase& iterator) {
-  const auto common = iterator.maybe_common_dtype();
-  for (const OperandInfo& operand : Iterator::operandsOf(iterator)) {
-    const TensorBase& tensor = operand.tensor_base();
-    if (common && !operand.is_output && tensor.scalar_type() != *common &&
-        !tensor.is_non_overlapping_and_dense()) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// A number of the host is cast as the CPU's iterator casts it.
-void castNumber(OperandInfo& operand, ScalarType common) {
-  operand.exchange_tensor(
-      c10::MaybeOwned<TensorBase>::owned(operand.tensor().to(common)));
-  operand.current_dtype = common;
-  operand.data = const_cast<void*>(operand.tensor_base().const_data_ptr());
-}
-
-// docs:begin point-at-memory
-/// Points an iterator over device tensors at their memory. Its kernel is the CPU's: the
-/// device of the first operand decides which one that is.
-void pointAtMemory(TensorIteratorBase& iterator) {
-  auto& operands = Iterator::operandsOf(iterator);
-  const auto common = iterator.maybe_common_dtype();
-  for (OperandInfo& operand : operands) {
-    if (operand.device->is_cpu()) {
-      if (common && operand.current_dtype != *common) {
-        castNumber(operand, *common);
-      }
-    } else {
-      operand.data = c10::openreg::kernelAddress(operand.data);
-    }
-  }
-  operands[0].device = c10::Device(c10::kCPU);
-  Iterator::setDevice(iterator, c10::kCPU);
-}
-// docs:end point-at-memory
-
-} // namespace
 
 // --- the kernel ---------------------------------------------------------------------
 
@@ -209,9 +141,15 @@ template <class Use>
 void StructuredRun::withAliases(Use use) {
   AliasFrame frame(call_->stream);
   ArgumentList arguments;
-  c10::SmallVector<Tensor, 4> outputs;
   arguments.map(
       arguments_, [&](const Tensor& tensor) { return frame.alias(tensor); });
+  if (form_ == Form::Functional) {
+    // Nobody else has the outputs yet.
+    const OutputsAsCpus asCpus(outputs_);
+    use(ArgumentSpan(arguments), outputs_);
+    return;
+  }
+  c10::SmallVector<Tensor, 4> outputs;
   for (const Tensor& output : outputs_) {
     outputs.push_back(frame.alias(output));
   }

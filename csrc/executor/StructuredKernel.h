@@ -26,7 +26,7 @@ enum class Form : uint8_t { Functional, InPlace, Out };
 /// the outputs. If the work is small and the stream idle, it runs the kernel at once:
 /// - an element-wise operator's iterator, which the meta function built, is pointed at
 ///   the memory of its operands, without a tensor in between;
-/// - any other kernel gets aliases of its arguments and outputs.
+/// - any other kernel gets aliases, and outputs that are the CPU's until it has run.
 /// Otherwise the arguments are kept, and the stream's thread runs both functions on
 /// aliases, with outputs that are given. A graph keeps the object that has run its meta
 /// function on aliases: a replay runs the kernel alone.
@@ -63,7 +63,7 @@ class StructuredRun {
       const TensorOptions& options,
       bool exactStrides);
   const Tensor& output(int64_t place) const {
-    return proxies_[place].defined() ? proxies_[place] : outputs_[place];
+    return C10_UNLIKELY(hasProxy(place)) ? (*proxies_)[place] : outputs_[place];
   }
   /// Runs the kernel now, if now is the time for it.
   void compute(TensorIteratorBase* iterator, Body kernel);
@@ -107,6 +107,9 @@ class StructuredRun {
  private:
   static constexpr size_t kMostOutputs = 8;
 
+  bool hasProxy(size_t place) const {
+    return proxies_ && (*proxies_)[place].defined();
+  }
   template <class Use>
   void withAliases(Use use);
   void copyProxies();
@@ -117,7 +120,7 @@ class StructuredRun {
   ArgumentSpan arguments_;
   std::span<Tensor> outputs_;
   // What the kernel writes to if an output has other strides than it must have.
-  std::array<Tensor, kMostOutputs> proxies_;
+  std::unique_ptr<std::array<Tensor, kMostOutputs>> proxies_;
   bool hasStridesOfCpu_ = true;
   bool inferred_ = false;
   bool computed_ = false;
