@@ -47,6 +47,33 @@ def test_a_number_is_cast_as_on_the_cpu(dtype, number):
         assert torch.equal(*signs)
 
 
+# In a process of its own: what it tests crashed.
+RELEASED = """
+import torch
+x = torch.ones(4, device="openreg")
+x.untyped_storage().resize_(0)
+calls = [lambda: x + 1, lambda: x.relu_(), lambda: torch.cat([x, x]), lambda: x.fill_(1),
+         lambda: x.sort(), lambda: x.cpu(), lambda: torch.ones(4).openreg().copy_(x)]
+for call in calls:
+    try:
+        call()
+    except RuntimeError as error:
+        print(error)
+x.untyped_storage().resize_(16)
+print(x.fill_(2).sum().item())
+"""
+
+
+def test_a_tensor_without_memory_is_refused(run_python):
+    *errors, total = run_python(RELEASED).strip().splitlines()
+    assert len(errors) == 7 and total == "8.0"
+    for error in errors:
+        assert error.startswith(
+            "a tensor of shape [4] on openreg:0 needs 16 bytes, but its storage was "
+            "released and has 0; give it memory again"
+        )
+
+
 def test_resizing_an_output_with_elements_warns_as_on_the_cpu():
     for device in ("cpu", "openreg"):
         x = torch.ones(3, device=device)

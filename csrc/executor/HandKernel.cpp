@@ -6,6 +6,7 @@ size_t TensorUse::bytes() const {
   size_t bytes = 0;
   for (const auto& list : {reads, writes}) {
     for (const Tensor* tensor : list) {
+      checkMemory(*tensor);
       bytes += tensor->defined() ? tensor->nbytes() : 0;
     }
   }

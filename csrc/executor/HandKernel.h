@@ -18,6 +18,7 @@ struct TensorUse {
   std::initializer_list<const Tensor*> reads = {};
   std::initializer_list<const Tensor*> writes = {};
 
+  /// Refuses tensors without memory.
   size_t bytes() const;
   void list(std::vector<MemoryAccess>& accesses) const;
 };

@@ -67,6 +67,7 @@ OpenRegStream Invocation::survey() {
     bytes += static_cast<size_t>(tensor.numel()) * tensor.itemsize();
     variant = variant * 64 + static_cast<uint64_t>(tensor.scalar_type()) + 1;
     hasNumbers |= place.is_cpu() && tensor.dim() == 0;
+    checkMemory(tensor);
   };
   for (const Argument& argument : arguments) {
     switch (argument.type->kind) {

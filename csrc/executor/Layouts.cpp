@@ -144,6 +144,21 @@ void setLayout(const Tensor& output, const Tensor& result) {
   }
 }
 
+void detail::checkNotReleased(const Tensor& tensor) {
+  TORCH_CHECK(
+      !tensor.is_privateuseone() || tensor.numel() == 0 ||
+          tensor._is_zerotensor() || tensor.is_nested(),
+      "a tensor of shape ",
+      tensor.sizes(),
+      " on ",
+      tensor.device(),
+      " needs ",
+      tensor.nbytes(),
+      " bytes, but its storage was released and has ",
+      tensor.storage().nbytes(),
+      "; give it memory again with untyped_storage().resize_()");
+}
+
 void detail::beginWritingParts(const Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_privateuseone()) {
     return;

@@ -36,8 +36,18 @@ Tensor crossLayout(const Tensor& tensor, const PartCrossing& cross);
 void setLayout(const Tensor& output, const Tensor& result);
 
 namespace detail {
+void checkNotReleased(const Tensor& tensor);
 void beginWritingParts(const Tensor& tensor);
 } // namespace detail
+
+/// Refuses a tensor of the device with elements but without memory.
+inline void checkMemory(const Tensor& tensor) {
+  const c10::StorageImpl* storage =
+      tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  if (C10_UNLIKELY(storage && !storage->data())) {
+    detail::checkNotReleased(tensor);
+  }
+}
 
 /// Gives a tensor that a kernel will write to memory of its own: beginWrite() for
 /// everything that it is made of.

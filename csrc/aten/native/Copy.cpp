@@ -240,6 +240,8 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
   if (dst.numel() == 0) {
     return dst;
   }
+  checkMemory(src);
+  checkMemory(dst);
   if (isOpenReg(src)) {
     c10::openreg::checkNotLost(src.storage().data());
   }
