@@ -189,21 +189,61 @@ def test_a_worker_leaves_the_number_of_threads_to_others(hold):
         torch.set_num_threads(before)
 
 
-def attention(device):
-    torch.manual_seed(0)
-    query = torch.randn(3, 4, 1, 8).to(device)
-    keys = torch.randn(3, 4, 8, 8).to(device)
-    return torch.nn.functional.scaled_dot_product_attention(query, keys, keys)
+F = torch.nn.functional
+IMAGES = (8, 16, 32, 32)
+# The first ones round otherwise for each number of threads, the others do not: these
+# may have one thread or all.
+BY_THREADS = {
+    "attention": (F.scaled_dot_product_attention, (3, 4, 1, 8), *[(3, 4, 8, 8)] * 2),
+    "complex product": (
+        lambda a, b: torch.complex(a, b).mH @ torch.complex(b, a),
+        *[(25, 5)] * 2,
+    ),
+    "product of doubles": (lambda a, b: a.double() @ b.double().T, *[(17, 64)] * 2),
+    "product of 7 rows": (torch.mm, (7, 31), (31, 128)),
+    "product of 65 columns": (torch.mm, (200, 13), (13, 65)),
+    "batch of 9 rows": (torch.bmm, (1, 9, 11), (1, 11, 96)),
+    "gradient of 10 rows": (
+        lambda a, b: torch.addmm(b[0], a.T, b),
+        (32, 10),
+        (32, 64),
+    ),
+    "inv": (torch.linalg.inv, (100, 100)),
+    "batch_norm of rows": (
+        lambda x: F.batch_norm(x, None, None, training=True),
+        (700, 30),
+    ),
+    "softmax of columns": (lambda x: x.softmax(0), (512, 100)),
+}
+ANY_NUMBER = {
+    "add": (torch.add, (1 << 17,), (1 << 17,)),
+    "even product": (torch.mm, (32, 64), (64, 64)),
+    "product of few columns": (torch.mm, (32, 64), (64, 10)),
+    "softmax": (lambda x: x.softmax(-1), (512, 256)),
+    "layer_norm": (lambda x: F.layer_norm(x, x.shape[-1:]), (512, 256)),
+    "batch_norm": (lambda x: F.batch_norm(x, None, None, training=True), IMAGES),
+    "group_norm": (lambda x: F.group_norm(x, 4), IMAGES),
+    "sum of rows": (lambda x: x.sum(1), (512, 256)),
+    "cumsum": (lambda x: x.cumsum(0), (512, 256)),
+}
 
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="one thread is all there is")
-@pytest.mark.parametrize("threads", [1, 2])
-def test_small_attention_has_the_cpus_number_of_threads_and_bits(threads):
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
+@pytest.mark.parametrize("name", [*BY_THREADS, *ANY_NUMBER])
+def test_kernels_have_the_bits_of_the_cpus_number_of_threads(name):
+    call, *shapes = (BY_THREADS | ANY_NUMBER)[name]
+    generator = torch.Generator().manual_seed(0)
+    tensors = [torch.randn(shape, generator=generator) for shape in shapes]
+    before, results = torch.get_num_threads(), []
     try:
-        for _ in range(2):  # the first call is another one
-            assert torch.equal(attention("openreg").cpu(), attention("cpu"))
+        for number in (1, 2, 4):
+            torch.set_num_threads(number)
+            results.append(call(*tensors))
+            for _ in range(2):  # the first call is another one
+                found = call(*(tensor.openreg() for tensor in tensors))
+                assert torch.equal(found.cpu(), results[-1])
+        if name in ANY_NUMBER:
+            assert all(torch.equal(result, results[0]) for result in results)
     finally:
         torch.set_num_threads(before)
 

@@ -5,10 +5,12 @@
 #include "executor/LibraryWorkspaces.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/jit_type.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 
@@ -99,28 +101,87 @@ OpenRegStream Invocation::survey() {
   return c10::openreg::currentStreamOf(device);
 }
 
-bool Invocation::isOfLastDim() const {
-  const auto dim = getArgument<int64_t>(arguments, 1);
-  return dim == -1 || dim == arguments[0].tensor().dim() - 1;
+// The factors come first, or after what is added.
+Invocation::Factors Invocation::factors() const {
+  const size_t place = op.addsFirst ? 1 : 0;
+  return {arguments[place].tensor(), arguments[place + 1].tensor()};
+}
+
+// docs:begin even-product
+/// Whether MKL rounds it the same with any number of threads. It cuts matrices by
+/// threads, and the parts of these are as wide as its kernels.
+bool Invocation::isEvenProduct() const {
+  const auto [a, b] = factors();
+  const int64_t rows = a.size(-2), columns = b.size(-1);
+  return a.scalar_type() == kFloat && rows % 4 == 0 &&
+      (columns % 16 == 0 || columns <= 16);
+}
+// docs:end even-product
+
+bool Invocation::needsAllThreads() const {
+  constexpr size_t kLargeSum = 64 * 1024; // from here on sums are cut
+  const auto hasImages = [](const Argument& argument) {
+    if (argument.type->kind != ArgumentType::Kind::Tensor) {
+      return true; // a parameter, which is optional
+    }
+    const Tensor& tensor = argument.tensor();
+    return tensor.dim() > 2 && tensor.is_contiguous() &&
+        tensor.numel() > tensor.size(0) * tensor.size(1);
+  };
+  switch (op.threadSums) {
+    case ThreadSums::Never:
+      return false;
+    case ThreadSums::IfLarge:
+      return bytes >= kLargeSum;
+    case ThreadSums::IfUneven:
+      return at::get_num_threads() > 1 && !isEvenProduct();
+    case ThreadSums::UnlessLastDim: {
+      const auto dim = getArgument<int64_t>(arguments, 1);
+      return dim != -1 && dim != arguments[0].tensor().dim() - 1;
+    }
+    case ThreadSums::UnlessImages:
+      return !std::ranges::all_of(arguments, hasImages);
+    case ThreadSums::OfParameters: {
+      const auto wanted =
+          getArgument<std::array<bool, 3>>(arguments, arguments.size() - 1);
+      return wanted[1] || wanted[2];
+    }
+    case ThreadSums::Always:
+      return true;
+  }
+  return true;
+}
+
+bool Invocation::isQuick() const {
+  constexpr double kQuick = 15;
+  return microseconds() <= kQuick;
 }
 
 double Invocation::microseconds() const {
-  if (op.threadSums != ThreadSums::Never && !isSmall()) {
+  if (needsAllThreads()) {
     return std::numeric_limits<double>::infinity();
   }
   if (C10_LIKELY(!op.isProduct)) {
     return microsecondsFor(bytes);
   }
-  // The factors come first, or after what is added.
-  const size_t place = op.addsFirst ? 1 : 0;
-  const Tensor& a = arguments[place].tensor();
-  const Tensor& b = arguments[place + 1].tensor();
+  const auto [a, b] = factors();
   constexpr double kProductsPerMicrosecond = 20'000;
   const double products = static_cast<double>(a.numel()) *
       static_cast<double>(b.numel()) /
       static_cast<double>(std::max<int64_t>(a.size(-1), 1));
   const double batch = a.dim() == 3 ? static_cast<double>(a.size(0)) : 1;
   return products / std::max(batch, 1.0) / kProductsPerMicrosecond;
+}
+
+bool Invocation::hasWrongDtype() const {
+  if (op.kernelChecks != KernelChecks::WeightDtype) {
+    return false;
+  }
+  bool wrong = false;
+  visitTensors(arguments[2], [&](const Tensor& weight) {
+    wrong = weight.scalar_type() != arguments[0].tensor().scalar_type();
+  });
+  return wrong;
 }
 
 void Invocation::listAccesses(
@@ -149,6 +210,7 @@ bool Invocation::isKnownGood(std::span<const Tensor> outputs) const {
   }
   switch (op.kernelChecks) {
     case KernelChecks::Nothing:
+    case KernelChecks::WeightDtype: // part of the variant
       return op.supported.has(variant);
     case KernelChecks::Arguments:
       return op.supported.has(variant) &&
@@ -181,7 +243,8 @@ Signature Invocation::signature() const {
 }
 
 void Invocation::judgeError(const c10::Error& error) const {
-  if (!op.checksData || dynamic_cast<const c10::NotImplementedError*>(&error) ||
+  if (!op.checksData || hasWrongDtype() ||
+      dynamic_cast<const c10::NotImplementedError*>(&error) ||
       dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
     throw; // called from the handler of `error`
   }

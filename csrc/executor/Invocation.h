@@ -42,12 +42,8 @@ class Invocation {
   }
 
   bool isSmall() const {
-    return bytes <= kSmallBytes && op.threadSums != ThreadSums::Always &&
-        (op.threadSums != ThreadSums::UnlessLastDim || isOfLastDim());
+    return bytes <= kSmallBytes && (op.isPlain || isQuick());
   }
-
-  /// That its kernel takes with one thread, roughly; infinite if it needs all threads.
-  double microseconds() const;
 
   /// Notes that the kernel supports such calls. Without data it may not have looked at
   /// them.
@@ -75,7 +71,19 @@ class Invocation {
   void judgeError(const c10::Error& error) const;
 
  private:
-  bool isOfLastDim() const;
+  /// What isSmall() asks of an operator for which bytes do not tell all.
+  bool isQuick() const;
+  bool needsAllThreads() const;
+  /// That its kernel takes with one thread, roughly; infinite if it needs all threads.
+  double microseconds() const;
+  struct Factors {
+    const Tensor& a;
+    const Tensor& b;
+  };
+  Factors factors() const;
+  bool isEvenProduct() const;
+  /// Whether an error of its kernel is about its arguments, and not about the data.
+  bool hasWrongDtype() const;
   bool asksForErrors() const;
   OpenRegStream survey();
   void listAccesses(

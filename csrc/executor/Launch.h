@@ -39,7 +39,7 @@ class StreamMemory final : public DeviceMemorySource {
 };
 
 /// Work that touches up to this many bytes is small: some ten microseconds.
-inline constexpr size_t kSmallBytes = 64 * 1024;
+inline constexpr size_t kSmallBytes = 128 * 1024;
 
 /// About how long one thread takes to stream so many bytes.
 inline double microsecondsFor(size_t bytes) {

@@ -44,8 +44,19 @@ class SupportedVariants {
 struct KernelRun;
 class StructuredRun;
 
-/// From what size on a kernel cuts its sums by threads.
-enum class ThreadSums : uint8_t { Never, IfLarge, UnlessLastDim, Always };
+// docs:begin thread-sums
+/// When a kernel sums up what each of its threads found: with another number of threads
+/// it would round otherwise than the CPU.
+enum class ThreadSums : uint8_t {
+  Never,
+  IfLarge,
+  IfUneven, ///< a product whose matrices cannot be cut in equal parts
+  UnlessLastDim, ///< of a softmax
+  UnlessImages, ///< of a batch norm: contiguous, with several elements per channel
+  OfParameters, ///< if the last argument asks for gradients of a weight or a bias
+  Always,
+};
+// docs:end thread-sums
 
 /// What else a kernel looks at, where a meta function has looked at the arguments.
 enum class KernelChecks : uint8_t {
@@ -53,6 +64,7 @@ enum class KernelChecks : uint8_t {
   Arguments, ///< more of them: queued if such a call succeeded before
   Numbers, ///< raises if it cannot work with them, as on a GPU: never queued
   NumbersIfAsked, ///< the same if the argument `check_errors` is set
+  WeightDtype, ///< of a loss: it must be that of the input
 };
 
 /// Where the outputs of an operator come from.
@@ -115,9 +127,9 @@ class OperatorInfo {
   /// Whether it is a product of matrices, for which a GPU's libraries keep memory,
   /// whether something to add comes before the factors, and whether that may be a row.
   const bool isProduct, addsFirst, addsRows;
-  /// Whether the kernel sums up what each of its threads found: with another number of
-  /// threads it would round otherwise than the CPU.
   const ThreadSums threadSums;
+  /// Whether the bytes of a call tell how much work it is, and nothing else matters.
+  const bool isPlain;
   /// Whether the kernel asks its arguments where they are, as oneDNN does: then it wants
   /// the CPU's, even if its iterator knows the memory.
   const bool wantsCpuTensors;
