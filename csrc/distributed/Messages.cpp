@@ -2,6 +2,8 @@
 #include "distributed/ProcessGroupOCCL.h"
 #include "distributed/TensorSpans.h"
 
+#include <algorithm>
+
 namespace c10::openreg::occl {
 
 using c10d::OpType;
@@ -113,7 +115,49 @@ WorkPtr ProcessGroupOCCL::barrier(const c10d::BarrierOptions& options) {
       {},
       options.timeout};
   job.hostWaits = true;
+  job.runsHere = !options.asyncOp;
   return start(std::move(job));
+}
+
+// By the store alone, so that a rank which does not come breaks nothing.
+void ProcessGroupOCCL::monitoredBarrier(
+    const c10d::BarrierOptions& options,
+    bool waitAllRanks) {
+  const auto timeout = options.timeout == c10d::kUnsetTimeout
+      ? options_->timeout
+      : options.timeout;
+  const std::string round = "monitored/" + std::to_string(monitored_++) + "/";
+  const auto key = [&](int rank) { return round + std::to_string(rank); };
+  if (getRank() != 0) {
+    store_->set(key(getRank()), std::vector<uint8_t>{1});
+    store_->wait({round + "all"}, timeout);
+    return;
+  }
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::string missing;
+  for (int rank = 1; rank < getSize(); ++rank) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    try {
+      store_->wait({key(rank)}, std::max(left, std::chrono::milliseconds(1)));
+    } catch (const std::exception&) {
+      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+      if (!waitAllRanks) {
+        break;
+      }
+    }
+  }
+  TORCH_CHECK_WITH(
+      DistBackendError,
+      missing.empty(),
+      "monitored_barrier of group '",
+      group_->name(),
+      "': no word from rank ",
+      missing,
+      " within ",
+      timeout.count(),
+      " ms");
+  store_->set(round + "all", std::vector<uint8_t>{1});
 }
 
 } // namespace c10::openreg::occl

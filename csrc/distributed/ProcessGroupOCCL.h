@@ -152,6 +152,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
     /// Whom messages came from, in the place that each points to.
     std::vector<std::shared_ptr<int>> sources = {};
     bool hostWaits = false;
+    bool runsHere = false; ///< on the calling thread, which waits for it anyhow
     std::optional<Group::Lane> lane = {}; ///< none: that of collectives
 
     void listAccesses(std::vector<MemoryAccess>& accesses) const;
@@ -171,6 +172,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
   WorkPtr start(Job job);
   WorkPtr launchRecorded(Job job, const Batch& batch);
   WorkPtr launch(Job job, const Batch& batch);
+  static bool tryHere(const Submission& job, const Running& running);
   static void keepMemory(
       const Job& job,
       CollectiveWork& work,

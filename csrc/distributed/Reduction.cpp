@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
@@ -127,8 +129,19 @@ constexpr size_t kBlock = 2048; // elements, which stay in the cache
 template <class T, Operation kOperation>
 struct Block {
   using Sum = typename SumOf<T, kOperation>::Type;
-  Sum sums[kBlock];
+  static constexpr size_t kPage = 4096;
+  alignas(kPage) std::byte room[kBlock * sizeof(Sum) + kPage];
+  Sum* sums;
   T rounded[kBlock];
+
+  // Copies between addresses that are nearly the same within their pages take twice as
+  // long: the processor takes a read for one of what was just written.
+  explicit Block(const void* operand) {
+    constexpr size_t kLine = 64, kApart = 512;
+    const auto place =
+        (reinterpret_cast<uintptr_t>(operand) + kApart) % kPage / kLine * kLine;
+    sums = reinterpret_cast<Sum*>(room + place);
+  }
 
   static Sum load(T element, [[maybe_unused]] double factor) {
     if constexpr (kOperation == Operation::PremulSum) {
@@ -189,7 +202,7 @@ void reduceAll(
     std::span<const Operand> operands,
     std::span<void* const> results,
     size_t count) {
-  Block<T, kOperation> block;
+  Block<T, kOperation> block(operands[0].data);
   for (size_t from = 0; from < count; from += kBlock) {
     const size_t part = std::min(kBlock, count - from);
     for (size_t i = 0; i < operands.size(); ++i) {

@@ -1,5 +1,6 @@
 #include "distributed/SharedTransport.h"
 
+#include "distributed/LargeCopy.h"
 #include "distributed/Reduction.h"
 
 #include <algorithm>
@@ -10,6 +11,9 @@ namespace {
 
 constexpr size_t kSmall =
     16 * 1024; // bytes for which copies beat a second meeting
+
+constexpr size_t kPart =
+    256 * 1024; // bytes of a broadcast that stay in the cache
 
 /// Whether a rank gives the same to all.
 bool givesOne(Kind kind) {
@@ -25,6 +29,15 @@ bool reduces(Kind kind) {
 /// What is left of a span from a place on, up to so many bytes.
 size_t leftOf(size_t bytes, size_t from, size_t most) {
   return from >= bytes ? 0 : std::min(bytes - from, most);
+}
+
+void copy(char* to, const char* from, size_t bytes) {
+  constexpr size_t kLarge = 2 << 20;
+  if (bytes < kLarge) {
+    std::memmove(to, from, bytes);
+  } else if (from != to) {
+    copyLarge(to, from, bytes);
+  }
 }
 
 } // namespace
@@ -141,7 +154,12 @@ Moment SharedTransport::run(const Collective& call, Deadline deadline) {
       offer.header = headerFor(call, peer, sequence_);
       offer.longest = longest;
       direct = find(call.given(peer), &offer.given) && direct;
-      direct = find(call.taken(peer), &offer.taken) && direct;
+      // Of a broadcast all ranks write to all.
+      direct = find(
+                   call.kind == Kind::Broadcast ? call.outputs.data()
+                                                : call.taken(peer),
+                   &offer.taken) &&
+          direct;
     }
     if (small) {
       stage(call, 0);
@@ -237,9 +255,7 @@ void SharedTransport::take(
     }
     const char* source = peer == rank_ ? call.given(rank_)->data + from
                                        : sources[static_cast<size_t>(peer)];
-    if (source != to->data + from) {
-      std::memmove(to->data + from, source, bytes);
-    }
+    copy(to->data + from, source, bytes);
   }
 }
 
@@ -251,6 +267,11 @@ void SharedTransport::runDirect(const Collective& call, Deadline deadline) {
       const auto i = static_cast<size_t>(peer);
       sources[i] = reach(peer, offers_[i].given, call.takes(peer));
     }
+  }
+  if (call.kind == Kind::Broadcast) {
+    broadcastDirect(call);
+    board_.meet(deadline);
+    return;
   }
   if (call.kind != Kind::AllReduce) {
     take(call, sources, 0, SIZE_MAX);
@@ -276,6 +297,32 @@ void SharedTransport::runDirect(const Collective& call, Deadline deadline) {
       results,
       own.bytes / sizeOf(call.type));
   board_.meet(deadline);
+}
+
+// Each rank has a part that it reads from the root and writes to all others.
+void SharedTransport::broadcastDirect(const Collective& call) {
+  const Span& memory = call.outputs[0];
+  std::vector<char*> places;
+  char* root = memory.data;
+  for (int peer = 0; peer < size_; ++peer) {
+    char* const place = peer == rank_
+        ? memory.data
+        : reach(peer, offers_[static_cast<size_t>(peer)].taken, memory.bytes);
+    if (peer == call.root) {
+      root = place;
+    } else {
+      places.push_back(place);
+    }
+  }
+  const Span own = sliceOf(memory, rank_, size_, 1);
+  const auto begin = static_cast<size_t>(own.data - memory.data);
+  const auto copyPast = own.bytes < kPart ? copy : copyLarge;
+  for (size_t from = begin; from < begin + own.bytes; from += kPart) {
+    const size_t bytes = std::min(kPart, begin + own.bytes - from);
+    for (char* place : places) {
+      copyPast(place + from, root + from, bytes);
+    }
+  }
 }
 
 void SharedTransport::runInParts(const Collective& call, Deadline deadline) {

@@ -10,8 +10,8 @@ namespace c10::openreg::occl {
 
 // docs:begin shared-transport
 /// Small messages go through staging memory: one meeting of the ranks, and everybody
-/// reads. For large ones ranks read, and in an all_reduce write, each other's device
-/// memory in place: one meeting before, and one after. If that cannot be shared by all,
+/// reads. For large ones ranks read each other's device memory in place, and write to
+/// it in an all_reduce or a broadcast: one meeting before, and one after. If that cannot be shared by all,
 /// they go through staging memory in parts. Which of the three it is follows from what
 /// all ranks have said, so that all do the same.
 ///
@@ -62,6 +62,7 @@ class SharedTransport final : public Transport {
   char* reach(int peer, const Place& place, uint64_t bytes);
 
   void runDirect(const Collective& call, Deadline deadline);
+  void broadcastDirect(const Collective& call);
   void runInParts(const Collective& call, Deadline deadline);
   void take(
       const Collective& call,

@@ -1,6 +1,8 @@
 // Collectives of ranks that share memory: threads here, with memory of their own each.
 #include "distributed/SharedTransport.h"
 
+#include "distributed/LargeCopy.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -183,7 +185,9 @@ TEST_P(Sizes, EveryCollectiveBringsWhatTheOthersGave) {
       call.outputs = {over(in, count)};
       call.inputs = rank == root ? call.outputs : std::vector<Span>{};
       transport.run(call, within(kSoon));
-      ASSERT_EQ(in[count - 1], value(root, 0, count - 1));
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(in[i], value(root, 0, i));
+      }
       fill();
       call.kind = Kind::Scatter;
       call.inputs = rank == root ? parts(in) : std::vector<Span>{};
@@ -210,6 +214,44 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values(1, 2, 3, 5),
         ::testing::Values(size_t{1}, size_t{1000}, size_t{40'000}),
         ::testing::Bool()));
+
+// Long enough for copies past the caches.
+TEST(SharedTransportTest, LargeMessagesArriveWhole) {
+  constexpr size_t kCount = 700'001;
+  World world(2);
+  expectNone(world.run([&](int rank, SharedTransport& transport) {
+    auto* const data = world.memory<float>(rank, 4);
+    std::fill(data, data + kCount, static_cast<float>(rank));
+    Collective call;
+    call.kind = Kind::Broadcast;
+    call.type = DataType::Float;
+    call.root = 1;
+    call.outputs = {over(data, kCount)};
+    call.inputs = rank == 1 ? call.outputs : std::vector<Span>{};
+    transport.run(call, within(kSoon));
+    for (size_t i = 0; i < kCount; ++i) {
+      ASSERT_EQ(data[i], 1.0f);
+    }
+    ASSERT_EQ(world.memory<float>(rank)[0], 0.0f);
+    ASSERT_EQ(data[kCount], 0.0f);
+  }));
+}
+
+TEST(LargeCopyTest, CopiesFromAndToAnyAddress) {
+  std::string from(1000, ' '), to(1000, '.');
+  for (size_t i = 0; i < from.size(); ++i) {
+    from[i] = static_cast<char>('a' + i % 23);
+  }
+  for (const size_t bytes : {0, 1, 63, 64, 65, 200, 900}) {
+    for (const size_t place : {0, 1, 17, 63}) {
+      std::fill(to.begin(), to.end(), '.');
+      copyLarge(to.data() + place, from.data() + 5, bytes);
+      EXPECT_EQ(to.substr(place, bytes), from.substr(5, bytes));
+      EXPECT_EQ(to.substr(0, place), std::string(place, '.'));
+      EXPECT_EQ(to[place + bytes], '.');
+    }
+  }
+}
 
 TEST(SharedTransportTest, CallsThatDoNotMatchTouchNothingAndTellBoth) {
   World world(2);
