@@ -1,0 +1,46 @@
+"""transformers with torch.compile: a decoder that generates, with a static cache."""
+
+import pytest
+import torch
+from test_transformers import make_decoder
+from torch._dynamo.utils import counters
+from transformers import CompileConfig
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled_before():
+    torch._dynamo.reset()
+    counters.clear()
+
+
+def generate(model, device, **options):
+    words = torch.arange(3, 11).view(2, 4).to(device)
+    with torch.no_grad():
+        return model.generate(
+            words, max_new_tokens=8, do_sample=False, **options
+        ).tolist()
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return generate(make_decoder().eval(), "cpu")
+
+
+@pytest.mark.parametrize("cache", ["static", None])
+def test_a_compiled_decoder_generates_what_the_cpu_does(cache, expected):
+    model = make_decoder().eval().to("openreg")
+    model.forward = torch.compile(model.forward)
+    assert generate(model, "openreg", cache_implementation=cache) == expected
+    assert counters["stats"]["unique_graphs"] > 0
+
+
+def test_generate_compiles_and_replays_by_itself(expected):
+    """What it compiles is the step from word to word: the cache is made before."""
+    model = make_decoder().eval().to("openreg")
+    config = CompileConfig(mode="reduce-overhead")
+    config._compile_all_devices = True  # its list of devices is CUDA's and XPU's
+    options = {"cache_implementation": "static", "compile_config": config}
+    assert generate(model, "openreg", **options) == expected
+    assert counters["inductor"]["cudagraph_replays"] > 0
