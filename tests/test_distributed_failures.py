@@ -122,3 +122,92 @@ def test_an_aborted_group_wakes_those_who_wait(ranks):
     dist.barrier()
     """
     )
+
+
+# --- each collective ----------------------------------------------------------------
+
+CALLS = (
+    FAILS
+    + """
+    import functools
+    from datetime import timedelta
+    def calls(group):
+        # Of groups of two: rank 0 of the world and another one.
+        x, parts = torch.ones(8, device=device), [torch.ones(8, device=device) for _ in "ab"]
+        whole = torch.ones(16, device=device)
+        mine = dist.get_rank(group)
+        return {
+            "all_reduce": lambda: dist.all_reduce(x, group=group),
+            "broadcast": lambda: dist.broadcast(x, group_src=1, group=group),
+            "reduce": lambda: dist.reduce(x, group_dst=0, group=group),
+            "all_gather": lambda: dist.all_gather(parts, x, group=group),
+            "gather": lambda: dist.gather(x, parts if mine == 0 else None, group_dst=0, group=group),
+            "scatter": lambda: dist.scatter(x, parts if mine == 1 else None, group_src=1, group=group),
+            "reduce_scatter": lambda: dist.reduce_scatter_single(x, whole, group=group),
+            "all_to_all": lambda: dist.all_to_all_single(whole.clone(), whole, group=group),
+            "barrier": lambda: dist.barrier(group=group),
+            "recv": lambda: dist.recv(x, group_src=1, group=group),
+        }
+    kinds = list(calls(dist.group.WORLD))
+    def soon(f, *words, within):
+        start = time.monotonic()
+        fails(f, *words)
+        assert time.monotonic() - start < within, words
+"""
+)
+TRANSPORTS = ["auto", pytest.param("gloo", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_rank_that_ends_before_any_collective_is_told_within_a_second(
+    ranks, transport
+):
+    ranks(
+        CALLS
+        + """
+    groups = [dist.new_group([0, 1 + i], backend="occl") for i in range(len(kinds))]
+    dist.barrier()
+    if rank > 0:
+        os._exit(0)
+    for kind, group in zip(kinds, groups, strict=True):
+        soon(calls(group)[kind], "rank 1", within=1)
+    """,
+        11,
+        OPENREG_OCCL_TRANSPORT=transport,
+        OPENREG_OCCL_BLOCKING_WAIT="1",
+    )
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_rank_that_hangs_before_any_collective_is_named_after_the_timeout(
+    ranks, transport
+):
+    ranks(
+        CALLS
+        + """
+    short = timedelta(milliseconds=200)
+    groups = [dist.new_group(backend="occl", timeout=short) for _ in kinds]
+    for kind, group in zip(kinds, groups, strict=True):
+        if rank == 0:
+            soon(calls(group)[kind], "rank 1", within=1.2)
+    dist.barrier()
+    """,
+        OPENREG_OCCL_TRANSPORT=transport,
+        OPENREG_OCCL_BLOCKING_WAIT="1",
+    )
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_rank_that_calls_another_collective_is_told_by_both(ranks, transport):
+    ranks(
+        CALLS
+        + """
+    some = kinds[:-1]  # messages are no part of the order
+    for i, kind in enumerate(some):
+        group = dist.new_group(backend="occl")
+        called = some[(i + rank) % len(some)]
+        soon(calls(group)[called], "rank 0", "rank 1", kind, some[(i + 1) % len(some)], within=2)
+    """,
+        OPENREG_OCCL_TRANSPORT=transport,
+        OPENREG_OCCL_BLOCKING_WAIT="1",
+    )

@@ -70,10 +70,22 @@ std::unique_ptr<GlooTransport::Message> GlooTransport::begin(
     Span memory) {
   std::vector<at::Tensor> tensors{at::from_blob(
       memory.data, static_cast<int64_t>(memory.bytes), at::kByte)};
-  auto work = kind == Kind::Send ? engine_->send(tensors, peer, tag)
-      : peer < 0                 ? engine_->recvAnysource(tensors, tag)
-                                 : engine_->recv(tensors, peer, tag);
-  return std::make_unique<Message>(*this, std::move(work), peer);
+  try {
+    auto work = kind == Kind::Send ? engine_->send(tensors, peer, tag)
+        : peer < 0                 ? engine_->recvAnysource(tensors, tag)
+                                   : engine_->recv(tensors, peer, tag);
+    return std::make_unique<Message>(*this, std::move(work), peer);
+  } catch (const std::exception& error) {
+    throwUnreachable(peer, std::string(": ") + error.what()); // it has ended
+  }
+}
+
+void GlooTransport::throwUnreachable(int peer, const std::string& why) const {
+  const std::string who =
+      peer < 0 ? "any rank" : "rank " + std::to_string(peer);
+  throw Failure(
+      "rank " + std::to_string(rank_) + " waited in vain for " + who +
+      " of group '" + group_ + "'" + why);
 }
 
 void GlooTransport::finish(Message& message, Deadline deadline) {
@@ -86,23 +98,12 @@ void GlooTransport::finish(Message& message, Deadline deadline) {
   } catch (const std::exception& caught) {
     error = caught.what();
   }
-  {
-    const std::lock_guard lock(mutex_);
-    if (!aborted_.empty()) {
-      throw Failure(aborted_);
-    }
+  checkUsable();
+  if (!done) {
+    const bool late = std::chrono::steady_clock::now() >= deadline;
+    throwUnreachable(
+        message.peer, late ? ", until the timeout was over" : ": " + error);
   }
-  if (done) {
-    return;
-  }
-  const std::string who =
-      message.peer < 0 ? "any rank" : "rank " + std::to_string(message.peer);
-  throw Failure(
-      "rank " + std::to_string(rank_) + " waited in vain for " + who +
-      " of group '" + group_ + "'" +
-      (std::chrono::steady_clock::now() >= deadline
-           ? ", until the timeout was over"
-           : ": " + error));
 }
 
 void GlooTransport::finishAll(Works& works, Deadline deadline) {

@@ -39,6 +39,7 @@ class GlooTransport final : public Transport {
   void finish(Message& message, Deadline deadline);
   void finishAll(Works& works, Deadline deadline);
   void checkUsable();
+  [[noreturn]] void throwUnreachable(int peer, const std::string& why) const;
 
   /// Gives each rank one span and takes one; nothing where there are no bytes.
   void exchange(
