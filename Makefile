@@ -89,11 +89,15 @@ asan tsan: gtest ## what needs no torch under AddressSanitizer / ThreadSanitizer
 
 FUZZ_SECONDS ?= 60
 .PHONY: fuzz
-fuzz: ## the parser of the device process's messages under libFuzzer (needs clang)
-	@mkdir -p build/fuzz/corpus
+fuzz: ## what device processes and other ranks write, under libFuzzer (needs clang)
+	@mkdir -p build/fuzz/corpus build/fuzz/board
 	clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Icsrc \
 	  tests/fuzz/wire_fuzz.cpp csrc/remote/Wire.cpp csrc/remote/WireParts.cpp -o build/fuzz/wire_fuzz
+	clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Icsrc \
+	  tests/fuzz/board_fuzz.cpp csrc/remote/Descriptor.cpp $(addprefix csrc/distributed/,Collective.cpp \
+	  LargeCopy.cpp PeerFile.cpp Reduction.cpp SharedBoard.cpp SharedTransport.cpp) -o build/fuzz/board_fuzz
 	build/fuzz/wire_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 build/fuzz/corpus
+	build/fuzz/board_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=200 build/fuzz/board
 
 .PHONY: soak
 soak: gtest build-dev build-asan build-tsan ## every test of the device twenty times in three builds
