@@ -11,6 +11,10 @@ import pytest
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 SHORT = {
+    "collectives": [
+        *("--scale", "0", "--rounds", "1"),
+        *("--ranks", "1,2", "--only", "K"),
+    ],
     "compiled": ["--scale", "0", "--rounds", "1", "--only", "add"],
     "graphs": ["--scale", "0", "--rounds", "1"],
     "operators": ["--calls", "2", "--rounds", "1"],
@@ -158,6 +162,17 @@ def test_a_table_gives_a_ratio_for_each_row(run, name, count):
         assert line.startswith(name)
         assert row["ratio"] == pytest.approx(row["device_us"] / row["cpu_us"])
         assert line.endswith("ok" if row["within"] else "over")
+
+
+def test_collectives_gives_a_ratio_for_each_row_and_number_of_ranks(run):
+    text, rows = run("collectives")
+    assert list(rows) == ["1 ranks, all_reduce 1 KiB", "2 ranks, all_reduce 1 KiB"]
+    for row in rows.values():
+        assert row["ratio"] == pytest.approx(row["device_us"] / row["cpu_us"])
+        assert row["memcpy_us"] > 0
+    *_, last = text.splitlines()
+    assert last.startswith("2 ranks against 1: all_reduce 1 KiB")
+    assert last.endswith("times as long")
 
 
 def test_the_best_round_counts_and_all_take_turns(load, monkeypatch):
