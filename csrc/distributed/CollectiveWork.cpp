@@ -1,9 +1,12 @@
 #include "distributed/CollectiveWork.h"
 
+#include "distributed/Settings.h"
 #include "runtime/OpenRegCapture.h"
 
 #include <c10/core/StreamGuard.h>
-#include <c10/util/env.h>
+#include <c10/util/ApproximateClock.h>
+
+#include <thread>
 
 namespace c10::openreg::occl {
 
@@ -14,11 +17,20 @@ void Outcome::begin() {
   begun_ = std::chrono::steady_clock::now();
 }
 
-void Outcome::end(const std::string& failure) {
+void Outcome::end() {
+  finish("", c10d::WorkResult::SUCCESS);
+}
+
+void Outcome::fail(const std::string& failure, c10d::WorkResult result) {
+  finish(failure, result);
+}
+
+void Outcome::finish(const std::string& failure, c10d::WorkResult result) {
   {
     const std::lock_guard lock(mutex_);
     over_ = std::chrono::steady_clock::now();
     failure_ = failure;
+    result_ = result;
     ended_.store(true, std::memory_order_release);
   }
   changed_.notify_all();
@@ -39,24 +51,34 @@ std::string Outcome::failure() const {
   return failure_;
 }
 
+c10d::WorkResult Outcome::result() const {
+  const std::lock_guard lock(mutex_);
+  return result_;
+}
+
+Outcome::Progress Outcome::progress() const {
+  const int64_t now = c10::getTime();
+  const auto ticks = std::chrono::steady_clock::now();
+  const auto since1970 = [&](std::chrono::steady_clock::time_point time) {
+    return now - std::chrono::nanoseconds(ticks - time).count();
+  };
+  const std::lock_guard lock(mutex_);
+  Progress progress{{}, {}, ended_.load()};
+  if (begun_.time_since_epoch().count() != 0) {
+    progress.begun = since1970(begun_);
+  }
+  if (progress.over && failure_.empty()) {
+    progress.ended = since1970(over_);
+  }
+  return progress;
+}
+
 float Outcome::duration() const {
   const std::lock_guard lock(mutex_);
   return std::chrono::duration<float, std::milli>(over_ - begun_).count();
 }
 
 // --- CollectiveWork ---------------------------------------------------------------
-
-namespace {
-
-bool blockingWait() {
-  // OPENREG_OCCL_BLOCKING_WAIT: 1: wait() of a collective waits on the host, so that a
-  // failure is raised there. Default: 0.
-  static const bool set =
-      c10::utils::check_env("OPENREG_OCCL_BLOCKING_WAIT").value_or(false);
-  return set;
-}
-
-} // namespace
 
 CollectiveWork::CollectiveWork(
     c10d::OpType type,
@@ -158,6 +180,21 @@ c10::intrusive_ptr<c10::ivalue::Future> CollectiveWork::getFuture() {
     future_->markCompleted(at::IValue(parts_.outputs));
   }
   return future_;
+}
+
+// Not completed by the stream's thread: what is chained to it may need Python's lock,
+// while the host has it and waits for that stream.
+c10::intrusive_ptr<c10::ivalue::Future> CollectiveWork::getFutureResult() {
+  const std::lock_guard lock(futureMutex_);
+  if (!futureResult_) {
+    futureResult_ =
+        c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
+    std::thread([future = futureResult_, outcome = parts_.outcome] {
+      outcome->wait(kNoTimeout);
+      future->markCompleted(static_cast<int64_t>(outcome->result()));
+    }).detach();
+  }
+  return futureResult_;
 }
 
 float CollectiveWork::getDuration() const {

@@ -16,7 +16,8 @@ namespace c10::openreg::occl {
 class Outcome {
  public:
   void begin();
-  void end(const std::string& failure = "");
+  void end();
+  void fail(const std::string& failure, c10d::WorkResult result);
 
   bool ended() const {
     return ended_.load(std::memory_order_acquire);
@@ -25,14 +26,26 @@ class Outcome {
   bool wait(std::chrono::milliseconds timeout) const;
   /// What it failed with, or "".
   std::string failure() const;
+  c10d::WorkResult result() const;
   /// From begin to end in milliseconds.
   float duration() const;
 
+  /// When it has come how far, in nanoseconds since 1970.
+  struct Progress {
+    std::optional<int64_t> begun;
+    std::optional<int64_t> ended; ///< not if it failed
+    bool over; ///< one way or the other
+  };
+  Progress progress() const;
+
  private:
+  void finish(const std::string& failure, c10d::WorkResult result);
+
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::atomic<bool> ended_{false};
   std::string failure_;
+  c10d::WorkResult result_ = c10d::WorkResult::SUCCESS;
   std::chrono::steady_clock::time_point begun_, over_;
 };
 
@@ -83,6 +96,8 @@ class CollectiveWork final : public c10d::Work {
   }
   void abort() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  /// A future that is complete when the call is: with a number of c10d::WorkResult.
+  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
   float getDuration() const override;
   uint64_t getSequencenumber() const override {
     return parts_.sequence;
@@ -95,6 +110,7 @@ class CollectiveWork final : public c10d::Work {
   Parts parts_;
   std::mutex futureMutex_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  c10::intrusive_ptr<c10::ivalue::Future> futureResult_;
 };
 
 } // namespace c10::openreg::occl

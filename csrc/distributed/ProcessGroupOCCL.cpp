@@ -1,17 +1,16 @@
-// How calls are queued; which there are is in Collectives.cpp.
+// How calls are queued; which there are is in Collectives.cpp, what is told of them in
+// Recording.cpp.
 #include "distributed/ProcessGroupOCCL.h"
 
+#include "distributed/FlightRecorder.h"
 #include "distributed/Rendezvous.h"
+#include "distributed/Settings.h"
 #include "executor/Launch.h"
 #include "runtime/OpenRegCapture.h"
 
-#include <ATen/record_function.h>
-#include <c10/util/env.h>
-#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 namespace c10::openreg::occl {
@@ -23,11 +22,15 @@ ProcessGroupOCCL::EngineFactory& engineFactory() {
   return *factory;
 }
 
-std::optional<Topology> topology() {
-  // OPENREG_TOPOLOGY: cluster whose links decide how long collectives take: `nvlink8`,
-  // `2x8-ib`, or a file. Changes time, never numbers. Default: none.
-  const auto value = c10::utils::get_env("OPENREG_TOPOLOGY");
-  return value ? std::optional(Topology::parse(*value)) : std::nullopt;
+std::vector<uint64_t> ranksInWorld(
+    const ProcessGroupOCCL::Options& options,
+    int size) {
+  std::vector<uint64_t> ranks = options.global_ranks_in_group;
+  if (ranks.empty()) {
+    ranks.resize(static_cast<size_t>(size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  return ranks;
 }
 
 } // namespace
@@ -44,6 +47,7 @@ ProcessGroupOCCL::ProcessGroupOCCL(
     : Backend(rank, size),
       store_(std::move(store)),
       options_(std::move(options)),
+      ranksInWorld_(ranksInWorld(*options_, size)),
       group_(std::make_shared<Group>(rank, size, options_->group_name)) {
   TORCH_CHECK_VALUE(
       size > 0 && rank >= 0 && rank < size,
@@ -52,14 +56,11 @@ ProcessGroupOCCL::ProcessGroupOCCL(
       "), but got ",
       rank);
   if (const auto cluster = topology()) {
-    std::vector<int> places(
-        options_->global_ranks_in_group.begin(),
-        options_->global_ranks_in_group.end());
-    if (places.empty()) {
-      places.resize(static_cast<size_t>(size));
-      std::iota(places.begin(), places.end(), 0);
-    }
+    std::vector<int> places(ranksInWorld_.begin(), ranksInWorld_.end());
     group_->setNetwork({*cluster, std::move(places), rank});
+  }
+  if (const auto timeout = timeoutForAll()) {
+    options_->timeout = *timeout;
   }
   group_->setTransport(connect(
       *store_,
@@ -86,6 +87,7 @@ struct ProcessGroupOCCL::Running {
   std::vector<Step> steps;
   std::chrono::milliseconds timeout;
   std::vector<std::shared_ptr<int>> sources; // steps point to them
+  int rankInWorld;
 
   // Runs again with each replay of a graph that it was captured in.
   void operator()() const {
@@ -105,8 +107,16 @@ struct ProcessGroupOCCL::Running {
       }
       outcome->end();
     } catch (const std::exception& error) {
+      const bool late = std::chrono::steady_clock::now() >= deadline;
+      const bool isNews = !group->failed(); // and nobody here has ended it
       group->fail(error.what());
-      outcome->end(error.what());
+      outcome->fail(
+          error.what(),
+          late ? c10d::WorkResult::TIMEOUT : c10d::WorkResult::COMM_ERROR);
+      if (isNews) {
+        FlightRecorder::get().dumpOnce(rankInWorld);
+        endProcessIfTold(error.what());
+      }
       orKernelFail(orErrorCommunication, error.what());
     }
   }
@@ -204,10 +214,16 @@ ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::launch(
   before.record(getCurrentOpenRegStream(device));
   before.block(stream);
 
-  auto running = std::make_unique<Running>(
-      Running{group_, batch.outcome, job.steps, job.timeout, job.sources});
+  auto running = std::make_unique<Running>(Running{
+      group_,
+      batch.outcome,
+      job.steps,
+      job.timeout,
+      job.sources,
+      static_cast<int>(ranksInWorld_[static_cast<size_t>(getRank())])});
   // docs:end launch-collective
   keepMemory(job, *work, stream);
+  recordFlight(job, batch);
   const auto list = [&](std::vector<MemoryAccess>& accesses) {
     job.listAccesses(accesses);
   };
@@ -222,40 +238,6 @@ ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::launch(
   batch.end->record(stream);
   work->endRecord();
   return work;
-}
-
-// With what profilers want to know of a call: sizes, the group, its number.
-ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::launchRecorded(
-    Job job,
-    const Batch& batch) {
-  if (C10_LIKELY(!at::hasGlobalCallbacks() && !at::hasThreadLocalCallbacks())) {
-    return launch(std::move(job), batch);
-  }
-  const auto elements = [](const Tensors& tensors) {
-    int64_t count = 0;
-    for (const at::Tensor& tensor : tensors) {
-      count += tensor.numel();
-    }
-    return count;
-  };
-  const auto& any = job.outputs.empty() ? job.inputs : job.outputs;
-  RECORD_PARAM_COMMS_DATA(
-      std::make_tuple(
-          static_cast<int64_t>(sequence_.load() + 1), job.lane.has_value()),
-      std::make_tuple(group_->name(), getGroupDesc()),
-      job.inputs,
-      job.outputs,
-      getRank(),
-      std::string(job.name).substr(std::strlen("occl:")),
-      elements(job.inputs),
-      elements(job.outputs),
-      any.empty() ? at::kByte : any[0].scalar_type(),
-      std::vector<int64_t>(),
-      std::vector<int64_t>(),
-      0,
-      1,
-      getSize());
-  return launch(std::move(job), batch);
 }
 
 ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::start(Job job) {

@@ -1,7 +1,7 @@
 // occl, the process group of openreg devices.
 #pragma once
 
-#include "distributed/CollectiveWork.h"
+#include "distributed/FlightRecorder.h"
 #include "runtime/OpenRegSubmit.h"
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -181,6 +181,8 @@ class ProcessGroupOCCL final : public c10d::Backend {
       const Job& job,
       const Batch& batch,
       const OpenRegStream& stream) const;
+  std::shared_ptr<const FlightRecorder::Members> members();
+  void recordFlight(const Job& job, const Batch& batch);
   WorkPtr transfer(const char* what, Tensors& tensors, Transfer message);
   void checkRoot(const char* what, int64_t root) const;
   void checkCount(const char* what, size_t count, size_t expected) const;
@@ -188,8 +190,12 @@ class ProcessGroupOCCL final : public c10d::Backend {
 
   const c10::intrusive_ptr<c10d::Store> store_;
   const c10::intrusive_ptr<Options> options_;
+  const std::vector<uint64_t> ranksInWorld_; // of the group's ranks
   const std::shared_ptr<Group> group_;
   std::atomic<uint64_t> sequence_{0};
+  std::atomic<uint64_t> messages_{0};
+  std::mutex membersMutex_;
+  std::shared_ptr<const FlightRecorder::Members> members_;
   std::atomic<uint64_t> monitored_{0};
   std::optional<Batch> batch_;
   std::map<std::vector<int>, int> splits_; // how often each was split off

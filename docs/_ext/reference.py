@@ -28,7 +28,7 @@ TEMPLATES = INCLUDE / "openreg.inl"
 READERS = {
     ROOT / "third_party/openreg/csrc/config.cpp": r'Variable(?: \w+)?\("(OPENREG_\w+)"',
     ROOT / "csrc/executor/FallbackCount.cpp": r'get_env\("(OPENREG_\w+)"',
-    ROOT / "csrc/distributed/CollectiveWork.cpp": r'check_env\("(OPENREG_\w+)"',
+    ROOT / "csrc/distributed/Settings.cpp": r'(?:check|get)_env\("(OPENREG_\w+)"',
     ROOT / "csrc/distributed/Rendezvous.cpp": r'get_env\("(OPENREG_\w+)"',
     ROOT / "csrc/device_process/main.cpp": r'getenv\("(OPENREG_\w+)"',
 }

@@ -56,6 +56,6 @@ def _create(group, options):
 
 
 def __getattr__(name):
-    if name == "ProcessGroupOCCL":
-        return _library().ProcessGroupOCCL
+    if name in ("ProcessGroupOCCL", "_dump_fr_trace"):
+        return getattr(_library(), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

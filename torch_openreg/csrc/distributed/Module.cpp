@@ -1,4 +1,5 @@
 // torch_openreg._distributed: process groups of openreg devices.
+#include "distributed/FlightRecorder.h"
 #include "distributed/ProcessGroupOCCL.h"
 
 #include <torch/csrc/utils/pybind.h>
@@ -119,6 +120,17 @@ PYBIND11_MODULE(_distributed, module) {
     const auto made = c10::openreg::occl::Topology::parse(text);
     return std::pair(made.hosts, made.devices);
   });
+  module.def(
+      "_dump_fr_trace",
+      [](bool calls, bool stacks, bool onlyActive) {
+        return py::bytes(c10::openreg::occl::FlightRecorder::get().dump(
+            calls, stacks, onlyActive));
+      },
+      py::arg("includeCollectives") = true,
+      py::arg("includeStackTraces") = true,
+      py::arg("onlyActive") = false,
+      "The last calls, pickled, as "
+      "torch._C._distributed_c10d._dump_fr_trace().");
   module.def("_set_engine_factory", [](std::function<EngineMaker> make) {
     ProcessGroupOCCL::setEngineFactory(
         [make = std::move(make)](
