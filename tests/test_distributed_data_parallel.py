@@ -99,6 +99,8 @@ def program(device):
 HOOKS = {
     "allreduce": "default_hooks.allreduce_hook, None",
     "fp16": "default_hooks.fp16_compress_hook, None",
+    # By another name: DDP has bf16_compress_hook for CUDA and XPU only.
+    "bf16": "(lambda s, bucket: default_hooks.bf16_compress_hook(s, bucket)), None",
     "powersgd": "powerSGD_hook.powerSGD_hook, powerSGD_hook.PowerSGDState(None, 1, 4)",
     "own": "own, None",
 }

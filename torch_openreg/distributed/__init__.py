@@ -19,12 +19,22 @@ def _register() -> None:
             "occl", _create, extended_api=True, devices=["openreg"]
         )
         on_import("torch.distributed.tensor._random", _install_random)
+        on_import(
+            "torch.distributed.tensor.experimental._context_parallel._attention",
+            _install_context,
+        )
 
 
 def _install_random() -> None:
     from . import _random
 
     _random.install()
+
+
+def _install_context() -> None:
+    from . import _context
+
+    _context.install()
 
 
 @functools.cache
