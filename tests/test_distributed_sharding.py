@@ -45,6 +45,25 @@ def test_fully_shard_trains_as_on_the_cpu(ranks, options, within):
 
 
 @pytest.mark.slow
+def test_a_compiled_sharded_model_trains_as_on_the_cpu(ranks):
+    compare(
+        ranks,
+        """
+def program(device):
+    mesh = init_device_mesh(device.type, (size,))
+    model = shard(make(device), mesh)
+    for layer in model.layers:
+        layer.compile(backend="inductor")
+    return [*train(model, device), total(model)]
+""",
+        setup=FSDP2,
+        within=1e-4,
+        timeout=300,
+        patience=280,
+    )
+
+
+@pytest.mark.slow
 def test_fully_shard_prefetches_and_clips(ranks):
     compare(
         ranks,

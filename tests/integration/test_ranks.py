@@ -129,3 +129,22 @@ def test_two_ranks_train_as_on_the_cpu(program, tmp_path):
         told.append(json.loads(path.read_text()))
     assert len(told[0]) >= 20
     assert told[0] == pytest.approx(told[1], rel=1e-4, abs=1e-5)
+
+
+def test_accelerate_launch_starts_ranks(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(COMMON + ACCELERATE)
+    path = tmp_path / "told"
+    launch = ["-m", "accelerate.commands.launch", "--num_processes", "2"]
+    launch += ["--num_machines", "1", "--mixed_precision", "no", "--multi_gpu"]
+    done = subprocess.run(
+        [sys.executable, *launch, "--dynamo_backend", "no", script, "openreg", path],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(path.read_text())
+    assert len(told) >= 20 and told[-1] < told[1]
