@@ -37,7 +37,7 @@ def collective(name: str, size: int):
         whole = x[: part.numel() * ranks]
         other = torch.empty_like(whole)
         return {
-            "all_reduce": lambda: dist.all_reduce(x.fill_(1) if size == KIB else x),
+            "all_reduce": lambda: dist.all_reduce(x),
             "broadcast": lambda: dist.broadcast(x, 0),
             "all_gather": lambda: dist.all_gather_single(whole, part),
             "reduce_scatter": lambda: dist.reduce_scatter_single(part, whole),

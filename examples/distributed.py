@@ -27,7 +27,7 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS, BATCH, LENGTH = 10, 8, 32
-WIDTH, HEADS, BLOCKS, LETTERS = 64, 4, 2, 128
+WIDTH, HEADS, BLOCKS, LETTERS = 64, 8, 2, 128
 
 
 class Attention(nn.Module):
@@ -133,7 +133,7 @@ def main():
     dist.init_process_group("occl", device_id=device)
     rank, size = dist.get_rank(), dist.get_world_size()
     if HEADS % size:
-        raise SystemExit(f"{size} ranks cannot share {HEADS} heads: take 1, 2 or 4")
+        raise SystemExit(f"{size} ranks cannot share {HEADS} heads: take 1, 2, 4 or 8")
     mesh = init_device_mesh("openreg", (size,))
     mine = slice(rank * BATCH // size, (rank + 1) * BATCH // size)
 
