@@ -127,7 +127,9 @@ BODY = """
         else:
             expected = run("cpu")
         for a, b in zip(got, expected, strict=True):
-            torch.testing.assert_close(a, b, rtol=2e-2, atol=1e-2, msg=str(told))
+            # Gloo rounds after each rank, which leaves two digits of a bfloat16.
+            within = 0.15 if dtype == torch.bfloat16 else 1e-2
+            torch.testing.assert_close(a, b, rtol=4e-2, atol=within, msg=str(told))
             if op is None or not dtype.is_floating_point:
                 assert torch.equal(bits(a), bits(b)), told
         if op is not None and got:
