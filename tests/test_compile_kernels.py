@@ -41,6 +41,7 @@ def pair(device="openreg"):
 def test_the_compiler_is_loaded_when_something_is_compiled(run_python):
     code = """
 import sys, torch
+torch._dynamo.list_backends()
 print("torch_openreg.inductor" in sys.modules)
 import torch._inductor.compile_fx
 print("torch_openreg.inductor" in sys.modules)
@@ -58,7 +59,8 @@ print([name for name in large if name in sys.modules])
 
 
 def test_a_name_that_pytorch_has_no_more_is_told():
-    from torch_openreg.inductor import _names, _trees
+    from torch_openreg import _names
+    from torch_openreg.inductor import _trees
 
     sentence = "torch_openreg cannot compile with torch .*: "
     with pytest.raises(ImportError, match=rf"{sentence}torch.nn.modules.linear.Linear"):

@@ -251,6 +251,7 @@ def python_names():
     return sorted(name for name in found if ".contrib." not in name)
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # Inductor's
 def test_python_names_exist():
     missing = []
     for name in python_names():

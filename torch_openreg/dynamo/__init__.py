@@ -25,9 +25,9 @@ def _install_flex_attention() -> None:
 
 
 def _install_recording_backend() -> None:
-    from torch_openreg.inductor._recordable import install_backend
+    from .cudagraphs import install
 
-    install_backend()
+    install()
 
 
 # docs:begin wait-for-dynamo

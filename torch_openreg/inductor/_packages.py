@@ -15,9 +15,8 @@ from torch._inductor import compile_fx
 from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_any, tree_map
 
+from torch_openreg import _names
 from torch_openreg.packages import OUTPUT_DEVICES
-
-from . import _names
 
 
 def _is_ours(value: Any) -> bool:

@@ -9,9 +9,9 @@ from torch._inductor import config, cudagraph_utils, ir, output_code, scheduler
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from torch_openreg import _C
+from torch_openreg import _C, _names
 
-from . import _names, _shadow
+from . import _shadow
 from ._trees import OpenRegIndex
 
 _local = threading.local()
@@ -91,12 +91,12 @@ def _check_devices(original: Callable[..., Any]) -> Callable[..., Any]:
             return cudagraph_utils.format_default_skip_message(
                 "config.triton.cudagraph_trees=False, which only CUDA supports"
             )
-        return _ask_as_cuda(original, nodes, _is_shadow)
+        return ask_as_cuda(original, nodes, _is_shadow)
 
     return check_lowering_disable_cudagraph
 
 
-def _ask_as_cuda(
+def ask_as_cuda(
     check: Callable[..., str | None],
     nodes: dict[torch.device, Any],
     is_ours: Callable[[torch.device], bool],
@@ -146,38 +146,6 @@ def _tell(reason: str) -> None:
     cudagraph_utils.cudagraphs_log.warning(reason)
     if config.triton.cudagraph_or_error:
         raise RuntimeError(reason)
-
-
-# --- torch.compile(backend="cudagraphs") ----------------------------------------------
-
-
-def _check_for_backend(original: Callable[..., Any]) -> Callable[..., Any]:
-    def check(nodes: dict[torch.device, Any]) -> str | None:
-        if not any(device.type == "openreg" for device in nodes):
-            return original(nodes)
-        return _ask_as_cuda(original, nodes, lambda device: device.type == "openreg")
-
-    return check
-
-
-def _index_for_backend(original: Callable[..., int]) -> Callable[..., int]:
-    def get_device_index(gm: torch.fx.GraphModule) -> int:
-        device = next(iter(cudagraphs.get_device_node_mapping(gm)))
-        return OpenRegIndex(device.index) if device.type == "openreg" else original(gm)
-
-    from torch._dynamo.backends import cudagraphs
-
-    return get_device_index
-
-
-def install_backend() -> None:
-    """After torch._dynamo.backends.cudagraphs was imported."""
-    from torch._dynamo.backends import cudagraphs
-
-    _names.replace(
-        cudagraphs, "check_multiple_devices_or_any_cpu_nodes", _check_for_backend
-    )
-    _names.replace(cudagraphs, "get_device_index", _index_for_backend)
 
 
 def install() -> None:

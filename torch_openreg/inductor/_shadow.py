@@ -20,7 +20,9 @@ from torch.fx.node import map_aggregate
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._pytree import tree_any, tree_map
 
-from . import _names, _wrapper
+from torch_openreg import _names
+
+from . import _wrapper
 
 _local = threading.local()
 

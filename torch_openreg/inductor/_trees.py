@@ -16,7 +16,9 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 
-from . import _names, _tree_functions
+from torch_openreg import _names
+
+from . import _tree_functions
 
 _OURS = "torch._inductor.cudagraph_trees_of_openreg"  # its logs are Inductor's
 
