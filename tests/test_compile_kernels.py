@@ -49,6 +49,14 @@ print("torch_openreg.inductor" in sys.modules)
     assert run_python(code).split() == ["False", "True"]
 
 
+def test_the_trees_of_graphs_may_be_imported_before_the_compiler(run_python):
+    code = """
+import torch, torch._inductor.cudagraph_trees as trees
+print(trees.cudagraphify_impl.__closure__ is not None)
+"""
+    assert run_python(code) == "True"
+
+
 def test_who_does_not_compile_imports_nothing_for_it(run_python):
     code = """
 import sys, torch

@@ -46,6 +46,7 @@ def _autoload() -> None:
     openreg._dlpack._install()
     dynamo.install()
     on_import("torch._inductor.compile_fx", _load_compiler)
+    on_import("torch._inductor.cudagraph_trees", _load_trees)
     distributed._register()
     on_import("torch.export.pt2_archive._package", _load_packages)
     _loaded = True
@@ -53,6 +54,12 @@ def _autoload() -> None:
 
 def _load_compiler() -> None:
     from torch_openreg import inductor  # noqa: F401
+
+
+def _load_trees() -> None:
+    from torch_openreg.inductor import _trees
+
+    _trees.install()
 
 
 def _load_packages() -> None:

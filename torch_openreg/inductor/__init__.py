@@ -8,9 +8,7 @@ code that it writes (_wrapper.py) allocates openreg tensors, and its kernels
 Loaded when ``torch._inductor.compile_fx`` is; see docs/compile.md.
 """
 
-from torch_openreg._on_import import on_import
-
-from . import _packages, _recordable, _rules, _shadow, _trees, _wrapper
+from . import _packages, _recordable, _rules, _shadow, _wrapper
 
 
 def _install() -> None:
@@ -18,7 +16,6 @@ def _install() -> None:
     _shadow.install()
     _recordable.install()
     _packages.install()
-    on_import("torch._inductor.cudagraph_trees", _trees.install)
 
 
 _install()
