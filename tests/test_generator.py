@@ -141,14 +141,14 @@ def test_a_state_of_the_cpu_is_refused_and_changes_nothing():
 
 
 def test_a_state_is_lent_without_waiting_and_queued_work_keeps_its_own(hold):
-    torch.randn(20_000, device="openreg")  # the first call is not queued
+    torch.randn(100_000, device="openreg")  # the first call is not queued
     first = generator(1)
     gate = hold(openreg.current_stream())
-    before = torch.randn(20_000, device="openreg", generator=first)
+    before = torch.randn(100_000, device="openreg", generator=first)
     first.graphsafe_set_state(generator(2))
-    after = torch.randn(20_000, device="openreg", generator=first)
+    after = torch.randn(100_000, device="openreg", generator=first)
     assert not openreg.current_stream().query()
     gate.open()
     for seed, numbers in ((1, before), (2, after)):
-        expected = torch.randn(20_000, generator=torch.Generator().manual_seed(seed))
+        expected = torch.randn(100_000, generator=torch.Generator().manual_seed(seed))
         assert torch.equal(numbers.cpu(), expected)

@@ -231,9 +231,6 @@ ANY_NUMBER = {
 @pytest.mark.skipif(os.cpu_count() < 2, reason="one thread is all there is")
 @pytest.mark.parametrize("name", [*BY_THREADS, *ANY_NUMBER])
 def test_kernels_have_the_bits_of_the_cpus_number_of_threads(name):
-    is_product = name.startswith(("complex", "product of", "batch of", "gradient of"))
-    if is_product and os.environ.get("OPENREG_EXECUTOR") == "process":
-        pytest.skip("MKL chooses the number by itself in the device process")
     call, *shapes = (BY_THREADS | ANY_NUMBER)[name]
     generator = torch.Generator().manual_seed(0)
     tensors = [torch.randn(shape, generator=generator) for shape in shapes]

@@ -26,6 +26,10 @@ void useThreads(int threads) {
   // The question makes PyTorch set its default for a thread that is new to it.
   if (at::get_num_threads() != threads && omp_set_num_threads) {
     omp_set_num_threads(threads);
+    // MKL keeps what the thread had at first, whatever other threads set later.
+    if (MKL_Set_Num_Threads_Local) {
+      MKL_Set_Num_Threads_Local(threads);
+    }
   }
 }
 
