@@ -229,8 +229,9 @@ TEST_F(DeviceProcessTest, ADeathReachesAllThreadsAndBreaksTheDevice) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([i] {
-      Link link;
-      const auto callOn = [&] {
+      // The device may be lost before a late thread has its link.
+      const auto callOn = [i] {
+        Link link;
         for (;;) {
           link.call(i == 0 ? "die" : "increment");
         }
