@@ -79,6 +79,33 @@ def test_a_rank_that_fails_is_named_and_ends_the_others(start_python, tmp_path):
     assert "rank      : 0" in done.stderr
 
 
+RESTARTED = """
+import os, signal, torch
+import torch.distributed as dist
+
+dist.init_process_group()
+x = torch.ones(3, device="openreg")
+dist.all_reduce(x)
+torch.openreg.synchronize()
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+dist.all_reduce(x)
+print("sum", x[0].item(), flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_ranks_are_started_again_after_a_death(start_python, tmp_path):
+    script = tmp_path / "restarted.py"
+    script.write_text(RESTARTED)
+    options = "--devices", 2, "--max-restarts", 1
+    for _ in range(3):  # addresses of the first ranks may be met, or not
+        done = start(start_python, tmp_path, *options, script, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == ["sum", "4.0"] * 2
+
+
 def test_options_of_torchrun_go_to_torchrun(launched, script):
     command.main(["--max-restarts", "3", "--devices=2", "--tee=3", str(script), "-x"])
     (options,) = launched

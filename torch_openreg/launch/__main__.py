@@ -68,6 +68,9 @@ def main(arguments: list[str]) -> int:
     # Ranks share the cores, and a thread too many costs more than it computes.
     threads = max(1, len(os.sched_getaffinity(0)) // ranks)
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    # The store of ranks that are started again would still have the addresses of those
+    # before: torchrun keeps it, unless it is told otherwise.
+    os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     if not options.no_python:
         flag = ["-m"] if options.module else []
         script = [*flag, options.training_script]
