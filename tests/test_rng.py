@@ -275,7 +275,7 @@ def test_the_stream_does_not_change_the_numbers():
     assert on(openreg.Stream()) == first
 
 
-MANY = 20_000  # too large to run at once on the calling thread
+MANY = 100_000  # too large to run at once on the calling thread
 
 
 def test_draws_are_queued_and_come_in_the_order_of_the_program(hold):
