@@ -35,13 +35,13 @@ void checkInput(const char* name, const Tensor& input) {
       input.scalar_type());
 }
 
-/// Kernels check nothing: an error in one breaks the device.
-void checkShape(
+// Kernels check nothing: an error in one breaks the device.
+
+void checkDevice(
     const char* name,
     const char* what,
     const Tensor& tensor,
-    const Tensor& input,
-    IntArrayRef sizes) {
+    const Tensor& input) {
   TORCH_CHECK(
       !tensor.defined() || tensor.device() == input.device(),
       name,
@@ -51,6 +51,15 @@ void checkShape(
       what,
       " on ",
       tensor.device());
+}
+
+void checkShape(
+    const char* name,
+    const char* what,
+    const Tensor& tensor,
+    const Tensor& input,
+    IntArrayRef sizes) {
+  checkDevice(name, what, tensor, input);
   TORCH_CHECK(
       !tensor.defined() || tensor.sizes() == sizes,
       name,
@@ -252,7 +261,7 @@ Tensor& batch_norm_elemt_out(
     const Tensor& invstd,
     double eps,
     Tensor& out) {
-  checkShape("aten::batch_norm_elemt", "out", out, input, out.sizes());
+  checkDevice("aten::batch_norm_elemt", "out", out, input);
   at::native::resize_output(out, input.sizes());
   return out.copy_(
       openreg::batch_norm_elemt(input, weight, bias, mean, invstd, eps));
@@ -318,7 +327,7 @@ Tensor batch_norm_backward_elemt(
   checkInput(name, input);
   const Tensor scale = given(weight);
   checkShape(name, "grad_out", grad_out, input, input.sizes());
-  checkShape(name, "count", count, input, count.sizes());
+  checkDevice(name, "count", count, input);
   checkChannels(
       name,
       input,
