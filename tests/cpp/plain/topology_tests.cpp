@@ -50,8 +50,8 @@ TEST(TopologyTest, SettingsFollowAPresetOrStandInAFile) {
   EXPECT_DOUBLE_EQ(changed.between.bandwidth, 1e9);
   EXPECT_DOUBLE_EQ(changed.inside.latency, 5e-6);
 
-  char path[] = "/tmp/topologyXXXXXX";
-  const int file = mkstemp(path);
+  std::string path = ::testing::TempDir() + "topologyXXXXXX";
+  const int file = mkstemp(path.data());
   const std::string text =
       "# a rack\nhosts = 3\n\ndevices = 2\nbandwidth = 1 GB/s\n"
       "latency = 1us\nhost_bandwidth = 2MB/s # slow\nhost_latency = 1ms";
@@ -64,7 +64,7 @@ TEST(TopologyTest, SettingsFollowAPresetOrStandInAFile) {
   EXPECT_DOUBLE_EQ(read.inside.bandwidth, 1e9);
   EXPECT_DOUBLE_EQ(read.between.bandwidth, 2e6);
   EXPECT_DOUBLE_EQ(read.between.latency, 1e-3);
-  unlink(path);
+  unlink(path.c_str());
 }
 
 TEST(TopologyTest, ABadValueIsRefusedWithWhatIsAccepted) {
