@@ -105,46 +105,37 @@ tell(trainer.strategy.root_device)
 """
 
 
+def told_by(program, launch, device, folder):
+    """What the program writes down on its ranks."""
+    script, path = folder / "script.py", folder / device
+    script.write_text(COMMON + program)
+    done = subprocess.run(
+        [sys.executable, "-m", *launch, script, device, path],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(path.read_text())
+
+
 @pytest.mark.parametrize(
     "program",
     [ACCELERATE, TRANSFORMERS, LIGHTNING],
     ids=["accelerate", "transformers", "Lightning"],
 )
 def test_two_ranks_train_as_on_the_cpu(program, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(COMMON + program)
-    told = []
-    for device in ("openreg", "cpu"):
-        path = tmp_path / device
-        launch = ["-m", "torch_openreg.launch", "--devices", "2"]
-        done = subprocess.run(
-            [sys.executable, *launch, script, device, path],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            cwd=tmp_path,
-        )
-        assert done.returncode == 0, done.stderr
-        told.append(json.loads(path.read_text()))
+    launch = ["torch_openreg.launch", "--devices", "2"]
+    told = [told_by(program, launch, device, tmp_path) for device in ("openreg", "cpu")]
     assert len(told[0]) >= 20
     assert told[0] == pytest.approx(told[1], rel=1e-4, abs=1e-5)
 
 
 def test_accelerate_launch_starts_ranks(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(COMMON + ACCELERATE)
-    path = tmp_path / "told"
-    launch = ["-m", "accelerate.commands.launch", "--num_processes", "2"]
+    launch = ["accelerate.commands.launch", "--num_processes", "2"]
     launch += ["--num_machines", "1", "--mixed_precision", "no", "--multi_gpu"]
-    done = subprocess.run(
-        [sys.executable, *launch, "--dynamo_backend", "no", script, "openreg", path],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(path.read_text())
+    launch += ["--dynamo_backend", "no"]
+    told = told_by(ACCELERATE, launch, "openreg", tmp_path)
     assert len(told) >= 20 and told[-1] < told[1]
