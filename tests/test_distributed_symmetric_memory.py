@@ -1,11 +1,16 @@
 """torch.distributed._symmetric_memory: ranks that reach each other's memory."""
 
+import pytest
+
 SETUP = """
 import torch.distributed._symmetric_memory as symmetric
 """
 
 
-def test_ranks_read_and_write_each_others_memory_between_signals(ranks):
+@pytest.mark.parametrize(
+    "executor", ["thread", pytest.param("process", marks=pytest.mark.slow)]
+)
+def test_ranks_read_and_write_each_others_memory_between_signals(executor, ranks):
     ranks(
         """
     x = symmetric.empty(5, dtype=torch.float32, device=device).fill_(float(rank))
@@ -24,6 +29,25 @@ def test_ranks_read_and_write_each_others_memory_between_signals(ranks):
     for round in range(50):  # a stream waits, and the host does not
         memory.barrier(channel=2)
     torch.openreg.synchronize()
+    """,
+        3,
+        setup=SETUP,
+        OPENREG_DEVICE_COUNT="3",
+        OPENREG_EXECUTOR=executor,
+    )
+
+
+def test_a_kernel_that_runs_at_once_reaches_the_memory_of_anothers_device(ranks):
+    # A rank has memory of one device only, and has not used it.
+    ranks(
+        """
+    x = symmetric.empty(5, dtype=torch.float32, device=device)
+    memory = symmetric.rendezvous(x, dist.group.WORLD)
+    torch.openreg.synchronize()
+    memory.get_buffer((rank + 1) % size, (5,), torch.float32).fill_(rank)
+    torch.openreg.synchronize()
+    dist.barrier()
+    assert x.tolist() == [(rank - 1) % size] * 5
     """,
         3,
         setup=SETUP,

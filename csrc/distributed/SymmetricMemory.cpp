@@ -3,6 +3,7 @@
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceScope.h"
 #include "runtime/OpenRegSubmit.h"
+#include "runtime/ipc/ReceivedRanges.h"
 
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -87,6 +88,7 @@ class PeerMemory final : public symmetric::SymmetricMemory {
 
   ~PeerMemory() override {
     for (void* base : opened_) {
+      ipc::receivedRanges().remove(base);
       OPENREG_CHECK_WARN(orIpcCloseMemHandle(base));
     }
   }
@@ -192,6 +194,7 @@ class PeerMemory final : public symmetric::SymmetricMemory {
     OPENREG_CHECK(
         orIpcOpenMemHandle(&base, offer.handle, orIpcMemLazyEnablePeerAccess));
     opened_.push_back(base);
+    ipc::receivedRanges().add(base, offer.bytes + offer.padBytes);
     return static_cast<char*>(base);
   }
 

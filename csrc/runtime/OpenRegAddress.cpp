@@ -30,8 +30,8 @@ bool mayBeOurs(const void* pointer) {
       address < highestAddress.load(std::memory_order_relaxed);
 }
 
+// Asks for memory of the current device: libopenreg refuses that of others.
 ptrdiff_t findKernelDistance(const void* pointer) {
-  const DeviceScope scope(deviceOfPointer(pointer));
   const void* found = orKernelPointer(pointer);
   OPENREG_CHECK(found ? orSuccess : orPeekAtLastError());
   const ptrdiff_t distance =
@@ -61,6 +61,9 @@ void* mallocOn(int device, size_t bytes) {
   }
   OPENREG_CHECK(status);
   noteAddresses(pointer, bytes);
+  if (kernelDistance.load(std::memory_order_relaxed) == 0) {
+    findKernelDistance(pointer);
+  }
   return pointer;
 }
 
@@ -88,7 +91,12 @@ void* kernelAddress(const void* pointer) {
   }
   ptrdiff_t distance = kernelDistance.load(std::memory_order_relaxed);
   if (distance == 0 || !mayBeOurs(pointer)) [[unlikely]] {
-    distance = findKernelDistance(pointer);
+    // Another process's memory is reached by whichever device it was opened for.
+    const int device = deviceOfPointer(pointer);
+    if (distance == 0) {
+      const DeviceScope scope(device);
+      distance = findKernelDistance(pointer);
+    }
   }
   return const_cast<char*>(static_cast<const char*>(pointer)) + distance;
 }
