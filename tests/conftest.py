@@ -4,6 +4,7 @@ Nothing here imports torch before a test asks for it: some tests do without.
 """
 
 import functools
+import gc
 import json
 import os
 import shutil
@@ -73,6 +74,26 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.section(f"conformance, schedule {schedule}")
         for line in tally.lines():
             terminalreporter.write_line(line)
+
+
+# --- garbage ------------------------------------------------------------------
+
+
+def pytest_collection_finish():
+    gc.freeze()  # modules and tests stay: there is less to look through
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    """What a test leaves in cycles is collected between tests, so that no other one,
+    which compares figures, has it freed meanwhile; all of it with the file."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        if nextitem is None or nextitem.path != item.path:
+            gc.collect()
 
 
 # --- fixtures -----------------------------------------------------------------

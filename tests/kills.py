@@ -22,7 +22,7 @@ import torch
 from torch_openreg.device import device_processes
 
 DEVICE_LOST = 46
-SOON = 5  # seconds; a hang is for ever
+SOON = 20  # seconds; a hang is for ever
 BYTES = 16 << 20
 
 

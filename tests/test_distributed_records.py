@@ -89,6 +89,7 @@ def test_a_result_says_how_a_call_ended(ranks):
         HANG
         + """
     from torch._C._distributed_c10d import WorkResult
+    dist.barrier()
     work = dist.all_reduce(x, async_op=True)
     assert WorkResult(work.get_future_result().wait()) == WorkResult.SUCCESS
     work.wait()
@@ -98,7 +99,7 @@ def test_a_result_says_how_a_call_ended(ranks):
         connect().set("told", "1")
     connect().wait(["told"])
     """,
-        OPENREG_OCCL_TIMEOUT="0.5",
+        OPENREG_OCCL_TIMEOUT="1",
     )
 
 

@@ -35,7 +35,7 @@ def test_a_call_returns_while_its_stream_is_busy_and_wait_does_not_block(ranks):
     x = torch.ones(4, device=device)
     dist.all_reduce(x)
     torch.openreg.synchronize()
-    torch.openreg._sleep(300_000_000)
+    torch.openreg._sleep(1_000_000_000)
     event = torch.openreg.Event(); event.record()
     work = dist.all_reduce(x, async_op=True)
     work.wait()

@@ -98,7 +98,7 @@ def test_time_of_links_is_not_spent_on_a_processor_and_ends_with_the_group(ranks
     assert time.process_time() - before[0] < 0.3
     assert not work.is_completed()
     dist.group.WORLD._get_backend(device).abort()
-    assert time.monotonic() - before[1] < 5, "20 s of latency were waited for"
+    assert time.monotonic() - before[1] < 15, "20 s of latency were waited for"
     """,
         OPENREG_TOPOLOGY="nvlink8,latency=10s",
     )

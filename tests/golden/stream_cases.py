@@ -231,7 +231,7 @@ def _(o):
     time_between = a.elapsed_time(b)
     yield "is a float", lambda: type(time_between).__name__
     yield "near the host's time", lambda: 99 < time_between < 1.1 * host
-    yield "small without work", lambda: 0 <= b.elapsed_time(c) < 5
+    yield "small without work", lambda: 0 <= b.elapsed_time(c) < 50
     yield "reversed is negative", lambda: b.elapsed_time(a) < 0
     yield "with itself", lambda: a.elapsed_time(a)
     total = a.elapsed_time(c)
