@@ -150,6 +150,23 @@ def run_python(start_python, tmp_path):
     return run
 
 
+@pytest.fixture(scope="session")
+def run_script(start_python):
+    """Runs a script as `python script arguments` does, or as `python -m` a module."""
+
+    def run(script, *arguments, folder=ROOT, **options):
+        argv = [*map(str, (script, *arguments))]
+        name, code = argv[0], f"import runpy, sys\nsys.argv = {argv!r}\n"
+        if name.endswith(".py"):
+            code += f"sys.path[0] = {os.path.dirname(name)!r}\n"
+            code += f"runpy.run_path({name!r}, run_name='__main__')"
+        else:
+            code += f"runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
+        return start_python(code, folder, **options)
+
+    return run
+
+
 @pytest.fixture
 def ranks(start_python, tmp_path):
     """Runs the body of a function in each of several ranks (tests/ranks.py)."""

@@ -1,6 +1,6 @@
 """Kills device processes at random moments and looks at what its driver makes of it.
 
-    python tests/kills.py STAGE ROUNDS SEED
+    OPENREG_EXECUTOR=process OMP_NUM_THREADS=1 python tests/kills.py STAGE ROUNDS SEED
 
 Each round kills the process of device 0 at a random moment while the stage's work goes
 on, wants "device lost" soon, resets the device and wants the right numbers again. In
@@ -13,9 +13,6 @@ import signal
 import sys
 import threading
 import time
-
-os.environ["OPENREG_EXECUTOR"] = "process"
-os.environ["OMP_NUM_THREADS"] = "1"
 
 import remote
 import torch

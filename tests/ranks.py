@@ -103,6 +103,18 @@ print(json.dumps(codes))
 """
 
 
+# What optimizers, DDP and others import when they are used, and would in every rank.
+PRELOAD = (
+    "torch._dynamo",
+    "torch.distributed.checkpoint.state_dict",
+    "torch.distributed.fsdp",
+    "torch.distributed.pipelining",
+    "torch.distributed.tensor.experimental",
+    "torch.distributed.tensor.parallel",
+    "torch.nn.parallel",
+)
+
+
 def run_ranks(
     start_python,
     folder,
@@ -126,6 +138,7 @@ def run_ranks(
         body=textwrap.indent(textwrap.dedent(body), "    "),
     )
     options.setdefault("timeout", 120)
+    options.setdefault("preload", PRELOAD)
     result = start_python(code, folder, **options)
     assert result.returncode == 0, result.stderr
     codes = json.loads(result.stdout.splitlines()[-1])

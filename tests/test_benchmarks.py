@@ -3,7 +3,6 @@
 import importlib
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 
@@ -24,20 +23,16 @@ SHORT = {
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory, run_script):
     """Runs a benchmark as `make bench` does, with the smallest settings: what it
     printed, and the figures it wrote."""
     folder = tmp_path_factory.mktemp("benchmarks")
 
     def run(name, *arguments):
         figures = folder / f"{name}.json"
-        result = subprocess.run(
-            [
-                *(sys.executable, BENCHMARKS / f"{name}.py", *SHORT[name]),
-                *("--json", figures, *arguments),
-            ],
-            capture_output=True,
-            text=True,
+        result = run_script(
+            BENCHMARKS / f"{name}.py",
+            *(*SHORT[name], "--json", figures, *arguments),
             timeout=120,
         )
         assert result.returncode == 0, result.stdout + result.stderr

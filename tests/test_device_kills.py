@@ -1,8 +1,5 @@
 """Whatever the moment of its death, a device process takes nothing else along."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,12 +9,9 @@ PROGRAM = Path(__file__).with_name("kills.py")
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stage", ["start", "kernel", "copy", "wait", "sharing"])
-def test_a_death_at_any_moment_is_told_and_leaves_nothing_over(stage, rounds):
-    done = subprocess.run(
-        [sys.executable, PROGRAM, stage, str(rounds), str(rounds)],
-        env={**os.environ, "PYTHONPATH": str(PROGRAM.parent)},
-        capture_output=True,
-        text=True,
-        timeout=30 * rounds,
-    )
+def test_a_death_at_any_moment_is_told_and_leaves_nothing_over(
+    stage, rounds, run_script
+):
+    variables = {"OPENREG_EXECUTOR": "process", "OMP_NUM_THREADS": "1"}
+    done = run_script(PROGRAM, stage, rounds, rounds, timeout=30 * rounds, **variables)
     assert done.returncode == 0, done.stdout + done.stderr

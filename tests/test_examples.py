@@ -10,18 +10,8 @@ import pytest
 EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.py"))
 QUICKSTART = next(path for path in EXAMPLES if path.name == "quickstart.py")
 SHORT = {"quickstart.py": ["--steps", "3"], "compile.py": ["--steps", "6"]}
-RANKS = {"distributed.py": ["-m", "torch_openreg.launch", "--devices", "4"]}
+RANKS = {"distributed.py": ["torch_openreg.launch", "--devices", "4"]}
 SLOW = {"compile.py"}  # waits for a C++ compiler
-
-
-def run(*command, **variables):
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 def cases():
@@ -31,9 +21,9 @@ def cases():
 
 
 @pytest.mark.parametrize("example", cases())
-def test_example_succeeds_without_a_terminal(example):
+def test_example_succeeds_without_a_terminal(example, run_script):
     start = RANKS.get(example.name, [])
-    result = run(*start, example, *SHORT.get(example.name, []))
+    result = run_script(*start, example, *SHORT.get(example.name, []), timeout=300)
     assert result.returncode == 0, result.stdout + result.stderr
     if start:
         assert "the same: True" in result.stdout  # stderr: DDP lacks a timer of ours
@@ -43,9 +33,9 @@ def test_example_succeeds_without_a_terminal(example):
     assert [line for line in lines if not line.startswith("USDT:")] == []
 
 
-def test_quickstart_prints_the_same_wherever_kernels_run():
+def test_quickstart_prints_the_same_wherever_kernels_run(run_script):
     here, there = (
-        run(QUICKSTART, "--steps", "3", OPENREG_EXECUTOR=executor)
+        run_script(QUICKSTART, "--steps", "3", OPENREG_EXECUTOR=executor)
         for executor in ("thread", "process")
     )
     assert there.returncode == 0, there.stderr
@@ -74,7 +64,7 @@ def test_the_recipe_for_ci_passes_under_every_schedule():
     assert result.stdout.count("s.") == 3  # the CPU has nothing to overlap
 
 
-def test_quickstart_fails_when_the_losses_differ():
+def test_quickstart_fails_when_the_losses_differ(start_python, tmp_path):
     # The generator of the device gets another seed than the CPU's.
     code = f"""
 import runpy, sys, torch
@@ -87,6 +77,6 @@ torch.manual_seed = uneven
 sys.argv = ["quickstart.py", "--steps", "3"]
 runpy.run_path({str(QUICKSTART)!r}, run_name="__main__")
 """
-    result = run("-c", code)
+    result = start_python(code, tmp_path)
     assert result.returncode == 1, result.stdout + result.stderr
     assert "is the same: False" in result.stdout

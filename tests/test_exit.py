@@ -1,8 +1,5 @@
 """How a program ends after it used the device."""
 
-import subprocess
-import sys
-
 import pytest
 
 PROGRAMS = {
@@ -31,13 +28,8 @@ thread.start(), thread.join()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_may_end(name):
+def test_a_program_may_end(name, start_python, tmp_path):
     # Once is not enough to see a race; a few times it was seen every time.
     for _ in range(3):
-        done = subprocess.run(
-            [sys.executable, "-c", "import torch\n" + PROGRAMS[name]],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = start_python("import torch\n" + PROGRAMS[name], tmp_path)
         assert (done.returncode, done.stderr) == (0, "")

@@ -17,12 +17,15 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 # Are read when torch_openreg is loaded, or later; or tell of the running test.
-LATE = "OPENREG_", "CUBLAS", "PYTEST_"
+LATE = "OPENREG_", "CUBLAS", "PYTEST_", "TORCH_FR_"
 MOST_BYTES = 1 << 17  # of a message
 
 SERVER = f"""
-import json, os, socket, sys
+import gc, importlib, json, os, socket, sys
 import torch
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+gc.freeze()  # a child that looks for garbage, at its end too, copies no pages of it
 
 def wait_for_program():
     channel = socket.socket(fileno=int(sys.argv[1]))
@@ -59,11 +62,11 @@ exec(wait_for_program())
 
 
 class Server:
-    def __init__(self, environment):
+    def __init__(self, environment, preload):
         self.channel, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with there:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", SERVER, str(there.fileno())],
+                [sys.executable, "-c", SERVER, str(there.fileno()), *preload],
                 env={**environment, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
                 pass_fds=[there.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -105,17 +108,18 @@ def read(file):
 
 
 class Servers:
-    """Starts programs; keeps a server for each set of early variables."""
+    """Starts programs; keeps a server for each set of early variables, and of modules
+    to `preload` beside torch."""
 
     def __init__(self):
         self.servers = {}
 
-    def __call__(self, code, folder, timeout=60, **variables):
+    def __call__(self, code, folder, timeout=60, preload=(), **variables):
         environment = {**os.environ, **variables}
         early = {k: v for k, v in environment.items() if not k.startswith(LATE)}
-        key = frozenset(early.items())
+        key = frozenset(early.items()), preload
         if key not in self.servers:
-            self.servers[key] = Server(early)
+            self.servers[key] = Server(early, preload)
         return self.servers[key].run(code, folder, environment, timeout)
 
     def close(self):
