@@ -290,6 +290,20 @@ def test_groups_are_made_split_and_meshed(ranks):
     )
 
 
+def test_a_group_of_two_backends_ends_without_a_warning(ranks):
+    told = ranks(
+        """
+    with open(f"{folder}/errors", "w+") as errors:
+        os.dup2(errors.fileno(), sys.stderr.fileno())
+        dist.destroy_process_group()
+        errors.seek(0)
+        return errors.read()
+    """,
+        1,
+    )
+    assert told == [""]
+
+
 def test_bad_arguments_are_refused_with_a_sentence(ranks):
     ranks(
         """

@@ -150,6 +150,7 @@ CALLS = (
         }
     kinds = list(calls(dist.group.WORLD))
     def soon(f, *words):
+        torch.openreg.synchronize()  # a device process may have to be started
         start = time.monotonic()
         fails(f, *words)
         assert time.monotonic() - start < 10, words  # far from the half hour of a group

@@ -18,6 +18,10 @@ def _register() -> None:
         distributed.Backend.register_backend(
             "occl", _create, extended_api=True, devices=["openreg"]
         )
+        # For the default backend of "cpu:gloo,openreg:occl" c10d looks for the first
+        # key in here, which it puts in capitals, among names in small letters.
+        plugins = distributed.Backend._plugins
+        distributed.Backend._plugins = {"occl": plugins["OCCL"], **plugins}
         on_import("torch.distributed.tensor._random", _install_random)
         on_import(
             "torch.distributed.tensor.experimental._context_parallel._attention",
