@@ -24,6 +24,7 @@ ORDER = [
         "csrc/device_process",
         "csrc/distributed",
     ),
+    ("csrc/cuda",),
     ("torch_openreg/csrc",),
 ]
 LEVEL = {folder: level for level, group in enumerate(ORDER) for folder in group}

@@ -306,7 +306,7 @@ def source(rows):
 
 def registrations(key, rows):
     return [
-        f"TORCH_LIBRARY_IMPL(aten, {key}, m) {{",
+        f"OPENREG_LIBRARY_IMPL(aten, {key}, m) {{",
         *(f'  m.impl("{name}", TORCH_FN(({kernel})));' for name, kernel in rows),
         "}",
         "",
@@ -319,7 +319,7 @@ def translation_unit(header, includes, lines):
             "// Written by tools/generate_operators.py.",
             f'#include "executor/{header}"',
             *includes,
-            "#include <torch/library.h>",
+            '#include "runtime/OpenRegLibrary.h"',
             "",
             "namespace at::native::openreg {",
             "",

@@ -48,4 +48,9 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 }
 // docs:end autocast
 
+// Where the device stands in for CUDA, PyTorch's lists for that apply.
+TORCH_LIBRARY_IMPL(aten, AutocastCUDA, m) {
+  KERNEL_CUDA(mkldnn_rnn_layer, lower_precision_fp)
+}
+
 } // namespace at::autocast

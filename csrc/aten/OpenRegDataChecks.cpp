@@ -3,13 +3,13 @@
 #include "aten/native/DataChecks.h"
 #include "aten/native/Embedding.h"
 
-#include <torch/library.h>
+#include "runtime/OpenRegLibrary.h"
 
 namespace at::native {
 
 namespace ops = openreg;
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_assert_async", TORCH_FN(ops::_assert_async));
   m.impl("_assert_async.msg", TORCH_FN(ops::_assert_async_msg));
   m.impl("_index_put_impl_", TORCH_FN(ops::_index_put_impl_));

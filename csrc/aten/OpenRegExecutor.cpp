@@ -2,7 +2,7 @@
 
 #include "executor/BoxedKernel.h"
 
-#include <torch/library.h>
+#include "runtime/OpenRegLibrary.h"
 
 #include <memory>
 #include <utility>
@@ -58,7 +58,7 @@ bool registerAll() {
     }
   }
   for (const auto& [key, cpu] : kLayouts) {
-    registerLayout(operators, key, cpu);
+    registerLayout(operators, c10::openreg::servedKey(key), cpu);
   }
   return true;
 }

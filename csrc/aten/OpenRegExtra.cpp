@@ -5,7 +5,7 @@
 
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/abs_native.h>
-#include <torch/library.h>
+#include "runtime/OpenRegLibrary.h"
 
 namespace at::native {
 
@@ -16,14 +16,14 @@ namespace ops = openreg;
 // makes the output, and finds the kernel by the device of the tensors.
 REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &ops::abs_kernel)
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("abs.out", TORCH_FN(at::native::abs_out));
 }
 // docs:end stub-registration
 
 // docs:begin operator-fallback
 // One operator by the fallback that serves all others too.
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl(
       "vdot",
       torch::CppFunction::makeFromBoxedFunction<&ops::wrapper_cpu_fallback>());
@@ -32,7 +32,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 // docs:begin global-fallback
 // Every operator of every namespace that has no kernel of ours.
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(
       torch::CppFunction::makeFromBoxedFunction<&ops::wrapper_cpu_fallback>());
 }
@@ -47,11 +47,11 @@ TORCH_LIBRARY(openreg, m) {
   m.def("custom_autograd_fn_aliasing(Tensor(a) input) -> Tensor(a)");
 }
 
-TORCH_LIBRARY_IMPL(openreg, PrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(openreg, PrivateUse1, m) {
   m.impl("custom_abs", TORCH_FN(ops::custom_abs));
 }
 
-TORCH_LIBRARY_IMPL(openreg, AutogradPrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(openreg, AutogradPrivateUse1, m) {
   m.impl("custom_abs", TORCH_FN(ops::custom_abs_autograd));
 }
 
@@ -81,11 +81,11 @@ TORCH_LIBRARY_FRAGMENT(aten, m) {
   m.def("openreg_scale(Tensor self, float factor) -> Tensor");
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("openreg_scale", TORCH_FN(ops::openreg_scale));
 }
 
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("openreg_scale", TORCH_FN(ops::openreg_scale_autograd));
 }
 

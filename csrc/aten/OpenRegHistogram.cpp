@@ -1,13 +1,13 @@
 // Registration of histograms: the CPU has no kernel for those of integers.
 #include "aten/native/Histogram.h"
 
-#include <torch/library.h>
+#include "runtime/OpenRegLibrary.h"
 
 namespace at::native {
 
 namespace ops = openreg;
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("histc", TORCH_FN(ops::histc));
   m.impl("histc.out", TORCH_FN(ops::histc_out));
 }

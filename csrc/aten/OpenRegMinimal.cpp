@@ -10,14 +10,14 @@
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
-#include <torch/library.h>
+#include "runtime/OpenRegLibrary.h"
 
 namespace at::native {
 
 namespace ops = openreg;
 
 // docs:begin minimal-ops
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", TORCH_FN(ops::_copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(ops::_copy_from_and_resize));
   m.impl("_efficientzerotensor", TORCH_FN(ops::_efficientzerotensor));

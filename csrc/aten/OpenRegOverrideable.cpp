@@ -4,13 +4,13 @@
 #include "aten/native/Convolution.h"
 
 #include <ATen/native/transformers/attention.h>
-#include <torch/library.h>
+#include "runtime/OpenRegLibrary.h"
 
 namespace at::native {
 
 namespace ops = openreg;
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_fused_sdp_choice", TORCH_FN(ops::_fused_sdp_choice));
   m.impl(
       "_scaled_dot_product_fused_attention_overrideable",

@@ -4,7 +4,7 @@
 #include "aten/native/Lstm.h"
 #include "aten/native/Recurrent.h"
 
-#include <torch/library.h>
+#include "runtime/OpenRegLibrary.h"
 
 namespace at::native {
 
@@ -28,11 +28,11 @@ void registerRecurrent(torch::Library& m) {
 
 } // namespace
 
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   registerRecurrent(m);
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(aten, PrivateUse1, m) {
   registerRecurrent(m);
 }
 

@@ -1,13 +1,13 @@
 // Registration of nn.SyncBatchNorm's parts, which the CPU has no kernels for.
 #include "aten/native/SyncBatchNorm.h"
 
-#include <torch/library.h>
+#include "runtime/OpenRegLibrary.h"
 
 namespace at::native {
 
 namespace ops = openreg;
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+OPENREG_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("batch_norm_backward_elemt", TORCH_FN(ops::batch_norm_backward_elemt));
   m.impl(
       "batch_norm_backward_reduce", TORCH_FN(ops::batch_norm_backward_reduce));

@@ -91,16 +91,16 @@ WorkPtr ProcessGroupOCCL::recvAnysource(Tensors& tensors, int tag) {
 c10::Device ProcessGroupOCCL::deviceFor(
     const c10d::BarrierOptions& options) const {
   if (options.device && options.device->has_index() &&
-      options.device->is_privateuseone()) {
+      isOpenReg(*options.device)) {
     return *options.device;
   }
   if (!options.device_ids.empty()) {
     return {
-        c10::DeviceType::PrivateUse1,
+        c10::openreg::kDeviceType,
         static_cast<DeviceIndex>(options.device_ids[0])};
   }
   return getBoundDeviceId().value_or(
-      c10::Device(c10::DeviceType::PrivateUse1, current_device()));
+      c10::Device(c10::openreg::kDeviceType, current_device()));
 }
 
 WorkPtr ProcessGroupOCCL::barrier(const c10d::BarrierOptions& options) {

@@ -168,7 +168,7 @@ void ProcessGroupOCCL::keepMemory(
   }
   for (const at::Tensor& tensor : held) {
     if (tensor.has_storage()) {
-      c10::getDeviceAllocator(c10::DeviceType::PrivateUse1)
+      c10::getDeviceAllocator(c10::openreg::kDeviceType)
           ->recordStream(tensor.storage().data_ptr(), stream.unwrap());
     }
   }

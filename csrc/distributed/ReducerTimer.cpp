@@ -57,7 +57,7 @@ namespace c10d {
 
 C10_REGISTER_TYPED_CLASS(
     TimerRegistry,
-    c10::DeviceType::PrivateUse1,
+    c10::openreg::kDeviceType,
     c10::openreg::occl::ReducerTimer)
 
 } // namespace c10d

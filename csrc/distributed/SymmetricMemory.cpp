@@ -128,7 +128,7 @@ class PeerMemory final : public symmetric::SymmetricMemory {
     return size_;
   }
   c10::Device get_device() override {
-    return {c10::DeviceType::PrivateUse1, own_.device};
+    return {c10::openreg::kDeviceType, own_.device};
   }
   bool world_within_direct_access() override {
     return true;
@@ -338,7 +338,7 @@ class Allocator final : public symmetric::SymmetricMemoryAllocator {
     return false;
   }
   c10::DeviceType supported_device_type() override {
-    return c10::DeviceType::PrivateUse1;
+    return c10::openreg::kDeviceType;
   }
   std::string name() override {
     return "OCCL";
@@ -371,7 +371,7 @@ class Allocator final : public symmetric::SymmetricMemoryAllocator {
 
 const bool registered = [] {
   symmetric::register_allocator(
-      c10::DeviceType::PrivateUse1, c10::make_intrusive<Allocator>());
+      c10::openreg::kDeviceType, c10::make_intrusive<Allocator>());
   return true;
 }();
 

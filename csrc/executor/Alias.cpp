@@ -36,9 +36,7 @@ c10::intrusive_ptr<StorageImpl> retained(StorageImpl* storage) {
 // A tensor with the metadata of `like` over a device storage.
 Tensor makeTensor(const TensorImpl* like, Storage storage) {
   auto tensor = at::detail::make_tensor<TensorImpl>(
-      std::move(storage),
-      DispatchKeySet(DispatchKey::PrivateUse1),
-      like->dtype());
+      std::move(storage), c10::openreg::kKeySet, like->dtype());
   TensorImpl* impl = tensor.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(
       like->sizes(), like->strides(), like->storage_offset());

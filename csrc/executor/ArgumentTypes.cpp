@@ -95,7 +95,7 @@ c10::IValue ArgumentTraits<c10::IValue>::map(
   if (value.isOptionalTensorList()) {
     return OptionalTensors::map(value.toOptionalTensorList(), map);
   }
-  if (value.isDevice() && value.toDevice().is_privateuseone()) {
+  if (value.isDevice() && c10::openreg::isOpenReg(value.toDevice())) {
     return c10::Device(c10::kCPU);
   }
   return value;

@@ -42,7 +42,7 @@ void wrapper_cpu_fallback(
       "\", \"cpu\") or, for openreg itself, \"openreg\"");
   // Not kept: the operator may be gone before its next call, and another one have its
   // name.
-  OperatorInfo info(op, c10::DispatchKey::PrivateUse1, c10::DispatchKey::CPU);
+  OperatorInfo info(op, c10::openreg::kKey, c10::DispatchKey::CPU);
   info.isOfOneCall = true;
   callBoxed(info, stack);
 }

@@ -93,7 +93,7 @@ c10::Device CompiledKernel::check(std::span<const Value> values) const {
     return device;
   }
   TORCH_CHECK(
-      device.is_privateuseone(),
+      c10::openreg::isOpenReg(device),
       "Expected a tensor of openreg or of the CPU, but got one of ",
       device);
   for (size_t i = 0; i < values.size(); ++i) {

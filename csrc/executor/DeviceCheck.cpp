@@ -65,7 +65,7 @@ c10::Device DeviceCheck::check(ArgumentSpan arguments) const {
   if (indices_ && device) {
     checkIndices(arguments, *device);
   }
-  if (!device || !device->is_privateuseone()) {
+  if (!device || !c10::openreg::isOpenReg(*device)) {
     // No tensor of ours: a factory, or a generator of ours brought the call here.
     const auto named = namedDevice(arguments);
     TORCH_CHECK(
@@ -73,11 +73,13 @@ c10::Device DeviceCheck::check(ArgumentSpan arguments) const {
         "Expected a '",
         c10::DeviceTypeName(device->type(), /*lower_case=*/true),
         "' device type for generator but found '",
-        c10::DeviceTypeName(c10::kPrivateUse1, /*lower_case=*/true),
+        c10::DeviceTypeName(c10::openreg::kDeviceType, /*lower_case=*/true),
         "'");
-    device = named.value_or(c10::Device(c10::kPrivateUse1));
+    device = named.value_or(c10::Device(c10::openreg::kDeviceType));
   }
-  return {c10::kPrivateUse1, c10::openreg::device_or_current(device->index())};
+  return {
+      c10::openreg::kDeviceType,
+      c10::openreg::device_or_current(device->index())};
 }
 
 std::optional<c10::Device> DeviceCheck::namedDevice(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/Argument.h"
+#include "runtime/OpenRegDeviceType.h"
 
 #include <ATen/core/function_schema.h>
 #include <c10/core/Device.h>
@@ -24,7 +25,7 @@ class DeviceCheck {
   /// `key`: the one the operator's kernel is registered for.
   explicit DeviceCheck(
       const c10::FunctionSchema& schema,
-      c10::DispatchKey key = c10::DispatchKey::PrivateUse1);
+      c10::DispatchKey key = c10::openreg::kKey);
 
   /// The device the call runs on: that of its tensors, or of its `device`
   /// argument. Throws if the tensors do not belong together.

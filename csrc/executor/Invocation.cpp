@@ -95,7 +95,7 @@ OpenRegStream Invocation::survey() {
   if (op.outputs == OutputSource::Kernel && !op.runKernel) {
     hasNumbers |= takesNumbers(op.handle.schema()); // boxed ones do not tell
   }
-  if (C10_UNLIKELY(!same || !found || !device.is_privateuseone())) {
+  if (C10_UNLIKELY(!same || !found || !c10::openreg::isOpenReg(device))) {
     device = op.devices.check(arguments);
   }
   return c10::openreg::currentStreamOf(device);

@@ -17,7 +17,7 @@ using c10::openreg::MemoryAccess;
 using c10::openreg::OpenRegStream;
 
 inline bool isOpenReg(const TensorBase& tensor) {
-  return tensor.defined() && tensor.is_privateuseone();
+  return tensor.defined() && c10::openreg::isOpenReg(tensor.device());
 }
 
 /// The stream that work on a tensor goes to: its device's current one.

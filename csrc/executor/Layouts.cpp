@@ -15,9 +15,10 @@ using c10::DispatchKeySet;
 using c10::TensorImpl;
 
 DispatchKeySet keysOn(c10::Device device, c10::DispatchKey functionality) {
-  const auto backend = device.is_cpu() ? c10::BackendComponent::CPUBit
-                                       : c10::BackendComponent::PrivateUse1Bit;
-  return DispatchKeySet(functionality) | DispatchKeySet(backend);
+  const auto backend =
+      device.is_cpu() ? c10::DispatchKey::CPU : c10::openreg::kKey;
+  return DispatchKeySet(functionality) |
+      DispatchKeySet(c10::toBackendComponent(backend));
 }
 
 template <class Impl>
@@ -146,8 +147,8 @@ void setLayout(const Tensor& output, const Tensor& result) {
 
 void detail::checkNotReleased(const Tensor& tensor) {
   TORCH_CHECK(
-      !tensor.is_privateuseone() || tensor.numel() == 0 ||
-          tensor._is_zerotensor() || tensor.is_nested(),
+      !isOpenReg(tensor) || tensor.numel() == 0 || tensor._is_zerotensor() ||
+          tensor.is_nested(),
       "a tensor of shape ",
       tensor.sizes(),
       " on ",
@@ -160,7 +161,7 @@ void detail::checkNotReleased(const Tensor& tensor) {
 }
 
 void detail::beginWritingParts(const Tensor& tensor) {
-  if (!tensor.defined() || !tensor.is_privateuseone()) {
+  if (!isOpenReg(tensor)) {
     return;
   }
   const auto beginStorage = [](const Storage& storage) {

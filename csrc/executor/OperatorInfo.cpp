@@ -200,7 +200,7 @@ OperatorInfo::OperatorInfo(
     RunStructured run)
     : OperatorInfo(
           find(name, overload),
-          c10::DispatchKey::PrivateUse1,
+          c10::openreg::kKey,
           c10::DispatchKey::CPU,
           OutputSource::Meta,
           run,
@@ -216,7 +216,7 @@ OperatorInfo::OperatorInfo(
     bool callsKernels)
     : OperatorInfo(
           find(name, overload),
-          c10::DispatchKey::PrivateUse1,
+          c10::openreg::kKey,
           c10::DispatchKey::CPU,
           outputs,
           nullptr,

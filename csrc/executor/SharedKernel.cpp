@@ -17,7 +17,7 @@ std::optional<c10::Device> deviceOfShared(
     devices.check(arguments);
   }
   if (const auto named = devices.namedDevice(arguments);
-      named && named->is_privateuseone()) {
+      named && c10::openreg::isOpenReg(*named)) {
     device = named;
   }
   return device && device->has_index() ? device : std::nullopt;

@@ -35,7 +35,7 @@ struct SharedKernel<Op, key, kernel> {
         c10::Dispatcher::singleton()
             .findSchemaOrThrow(Op::name, Op::overload_name)
             .schema(),
-        key);
+        c10::openreg::servedKey(key));
     const Argument arguments[] = {argument<std::remove_cvref_t<Args>>(args)...};
     const c10::OptionalDeviceGuard guard(deviceOfShared(devices, arguments));
     return kernel(std::forward<Args>(args)...);

@@ -40,9 +40,7 @@ Tensor makeOutput(
       &allocator,
       /*resizable=*/true);
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage),
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      dtype);
+      std::move(storage), c10::openreg::kKeySet, dtype);
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (!strides.empty()) {
     impl->set_sizes_and_strides(sizes, strides);

@@ -66,7 +66,7 @@ void freeNow(StorageImpl& storage) {
 
 bool ownsMemory(const StorageImpl& storage) {
   const DataPtr& data = storage.data_ptr();
-  return data.get() && data.device().type() == DeviceType::PrivateUse1 &&
+  return data.get() && openreg::isOpenReg(data.device()) &&
       data.get_deleter() ==
       getOpenRegDeviceAllocator()
           .adopt(nullptr, data.device().index())

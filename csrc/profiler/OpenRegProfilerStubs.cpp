@@ -62,7 +62,11 @@ class OpenRegProfilerStubs final : public torch::profiler::impl::ProfilerStubs {
 struct RegisterStubs {
   RegisterStubs() {
     static OpenRegProfilerStubs stubs;
-    torch::profiler::impl::registerPrivateUse1Methods(&stubs);
+    if (kDeviceType == DeviceType::CUDA) {
+      torch::profiler::impl::registerCUDAMethods(&stubs);
+    } else {
+      torch::profiler::impl::registerPrivateUse1Methods(&stubs);
+    }
   }
 } registerStubs;
 

@@ -28,7 +28,7 @@ DataPtr copyOf(const StorageImpl& storage) {
 // takes memory of the current device.
 void detail::takeOwnMemory(StorageImpl& storage) {
   const DataPtr& shared = storage.data_ptr();
-  if (storage.device_type() != DeviceType::PrivateUse1 ||
+  if (storage.device_type() != kDeviceType ||
       !impl::cow::is_cow_data_ptr(shared)) {
     storage.mutable_data();
     return;

@@ -61,7 +61,7 @@ void report(DeviceIndex device, void* pointer, int64_t bytes) {
       bytes,
       static_cast<size_t>(stats.allocatedBytes[PoolStats::All].current),
       static_cast<size_t>(stats.reservedBytes[PoolStats::All].current),
-      Device(DeviceType::PrivateUse1, device));
+      Device(kDeviceType, device));
 }
 
 void reportAllocation(DeviceIndex device, void* pointer) {
@@ -100,11 +100,7 @@ constexpr auto kDeleters =
 // docs:end deleters
 
 DataPtr makeDataPtr(void* pointer, DeviceIndex device) {
-  return {
-      pointer,
-      pointer,
-      kDeleters[device],
-      Device(DeviceType::PrivateUse1, device)};
+  return {pointer, pointer, kDeleters[device], Device(kDeviceType, device)};
 }
 
 // Raw pointers do not tell their device.
@@ -128,7 +124,7 @@ void deleteRawPointer(void* pointer) {
         static_cast<int64_t>(nbytes),
         allocated,
         reserved,
-        Device(DeviceType::PrivateUse1, device));
+        Device(kDeviceType, device));
   }
   const double fraction = memory.fraction();
   const std::string allowed = fraction == 1
@@ -250,7 +246,7 @@ void OpenRegDeviceAllocator::recordStream(const DataPtr& data, Stream stream) {
     return;
   }
   TORCH_CHECK(
-      data.device().type() == DeviceType::PrivateUse1,
+      data.device().type() == kDeviceType,
       "expected memory of an openreg device, but got memory of ",
       data.device());
   const OpenRegStream used(stream);
@@ -358,7 +354,7 @@ namespace {
 // PyTorch finds the allocator in its table, which a static initialiser fills.
 struct RegisterAllocator {
   RegisterAllocator() {
-    SetAllocator(DeviceType::PrivateUse1, &getOpenRegDeviceAllocator());
+    SetAllocator(kDeviceType, &getOpenRegDeviceAllocator());
   }
 } registerAllocator;
 

@@ -13,10 +13,9 @@ namespace {
 
 OpenRegGeneratorImpl* implOf(const at::Generator& generator) {
   TORCH_CHECK(
-      generator.defined() &&
-          generator.device().type() == DeviceType::PrivateUse1,
+      generator.defined() && generator.device().type() == kDeviceType,
       "Expected a '",
-      c10::DeviceTypeName(DeviceType::PrivateUse1, /*lower_case=*/true),
+      c10::DeviceTypeName(kDeviceType, /*lower_case=*/true),
       "' device type for generator but found '",
       generator.defined()
           ? c10::DeviceTypeName(generator.device().type(), /*lower_case=*/true)
@@ -121,9 +120,7 @@ bool GeneratorState::endCapture() noexcept {
 OpenRegGeneratorImpl::OpenRegGeneratorImpl(
     DeviceIndex device,
     intrusive_ptr<GeneratorState> state)
-    : GeneratorImpl(
-          Device(DeviceType::PrivateUse1, device),
-          DispatchKeySet(DispatchKey::PrivateUse1)),
+    : GeneratorImpl(Device(kDeviceType, device), kKeySet),
       state_(std::move(state)) {}
 
 intrusive_ptr<GeneratorState> OpenRegGeneratorImpl::state() const {

@@ -75,7 +75,7 @@ class OpenRegGeneratorImpl final : public GeneratorImpl {
       intrusive_ptr<GeneratorState> state);
 
   static DeviceType device_type() {
-    return DeviceType::PrivateUse1;
+    return kDeviceType;
   }
 
   intrusive_ptr<GeneratorState> state() const;

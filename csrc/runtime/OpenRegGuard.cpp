@@ -194,6 +194,8 @@ double OpenRegGuardImpl::elapsedTime(
   return milliseconds;
 }
 
-C10_REGISTER_GUARD_IMPL(PrivateUse1, OpenRegGuardImpl)
+static const c10::impl::DeviceGuardImplRegistrar registerGuard(
+    kDeviceType,
+    new OpenRegGuardImpl);
 
 } // namespace c10::openreg

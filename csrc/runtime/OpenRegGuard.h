@@ -15,7 +15,7 @@ namespace c10::openreg {
 ///
 /// Threads: any may call anything; there is one for all.
 struct OpenRegGuardImpl final : c10::impl::DeviceGuardImplInterface {
-  static constexpr DeviceType static_type = DeviceType::PrivateUse1;
+  static inline const DeviceType static_type = kDeviceType;
 
   OpenRegGuardImpl() = default;
   /// Throws unless `type` is this guard's: the guards of c10 ask for it.

@@ -57,16 +57,13 @@ Allocator* OpenRegHooksInterface::getPinnedMemoryAllocator() const {
 
 // docs:begin device-from-pointer
 Device OpenRegHooksInterface::getDeviceFromPtr(void* data) const {
-  return {
-      DeviceType::PrivateUse1, static_cast<DeviceIndex>(deviceOfPointer(data))};
+  return {kDeviceType, static_cast<DeviceIndex>(deviceOfPointer(data))};
 }
 // docs:end device-from-pointer
 
 // The bytes that both sizes have in common are kept, in stream order: the old
 // memory goes back to the pool at once, which hands it out for this stream only.
-void OpenRegHooksInterface::resizePrivateUse1Bytes(
-    const Storage& storage,
-    size_t nbytes) const {
+void resizeStorage(const Storage& storage, size_t nbytes) {
   StorageImpl& impl = *storage.unsafeGetStorageImpl();
   TORCH_CHECK(
       impl.resizable(), "Trying to resize storage that is not resizable");
@@ -77,6 +74,12 @@ void OpenRegHooksInterface::resizePrivateUse1Bytes(
   impl.set_data_ptr_noswap(std::move(resized));
   impl.clear_materializer(); // nobody shares the new memory
   impl.set_nbytes(nbytes);
+}
+
+void OpenRegHooksInterface::resizePrivateUse1Bytes(
+    const Storage& storage,
+    size_t nbytes) const {
+  resizeStorage(storage, nbytes);
 }
 
 // --- random numbers -----------------------------------------------------------
@@ -95,7 +98,9 @@ namespace {
 // docs:begin register-hooks
 struct RegisterHooks {
   RegisterHooks() {
-    at::RegisterPrivateUse1HooksInterface(new OpenRegHooksInterface);
+    if (kDeviceType == DeviceType::PrivateUse1) {
+      at::RegisterPrivateUse1HooksInterface(new OpenRegHooksInterface);
+    }
   }
 } registerHooks;
 // docs:end register-hooks

@@ -5,6 +5,9 @@
 
 namespace c10::openreg {
 
+/// Gives a storage of a device another size.
+void resizeStorage(const Storage& storage, size_t nbytes);
+
 /// Threads: any may call anything; there is one for all.
 struct OpenRegHooksInterface final : at::PrivateUse1HooksInterface {
   // --- presence: these never throw, and start nothing ---

@@ -103,7 +103,10 @@ void deletePinned(void* pointer) {
   hostAllocator().free(pointer);
 }
 
-REGISTER_HOST_ALLOCATOR(at::kPrivateUse1, &hostAllocator())
+const bool registered = [] {
+  at::setHostAllocator(kDeviceType, &hostAllocator());
+  return true;
+}();
 
 } // namespace
 

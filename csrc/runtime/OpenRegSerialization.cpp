@@ -24,7 +24,7 @@ struct SavedEntries final : BackendMeta {
 
 SavedEntries* entriesOf(const at::Tensor& tensor) {
   TORCH_CHECK(
-      tensor.device().type() == DeviceType::PrivateUse1,
+      tensor.device().type() == kDeviceType,
       "expected a tensor of an openreg device, but got one of ",
       tensor.device());
   return static_cast<SavedEntries*>(
@@ -56,8 +56,11 @@ void loadEntries(const at::Tensor& tensor, TensorFlags& saved) {
 
 struct RegisterSerialization {
   RegisterSerialization() {
-    torch::jit::TensorBackendMetaRegistry(
-        DeviceType::PrivateUse1, &saveEntries, &loadEntries);
+    // There is none for CUDA.
+    if (kDeviceType == DeviceType::PrivateUse1) {
+      torch::jit::TensorBackendMetaRegistry(
+          kDeviceType, &saveEntries, &loadEntries);
+    }
   }
 } registerSerialization;
 // docs:end backend-meta

@@ -12,8 +12,7 @@ namespace {
 // A backward pass of one step, which the device's thread begins when it is done
 // with the one before.
 void runBackward(DeviceIndex device) {
-  const auto options =
-      at::TensorOptions(Device(DeviceType::PrivateUse1, device));
+  const auto options = at::TensorOptions(Device(kDeviceType, device));
   const auto leaf = at::zeros({1}, options).requires_grad_();
   leaf.view({1}).backward();
 }

@@ -56,8 +56,7 @@ StreamId idOf(orStream_t stream) {
 }
 
 OpenRegStream makeStream(DeviceIndex device, StreamId id) {
-  return OpenRegStream(
-      Stream(Stream::UNSAFE, Device(DeviceType::PrivateUse1, device), id));
+  return OpenRegStream(Stream(Stream::UNSAFE, Device(kDeviceType, device), id));
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // Streams as PyTorch sees them: values that name a stream of libopenreg.
 #pragma once
 
+#include "runtime/OpenRegDeviceType.h"
 #include "runtime/OpenRegException.h"
 #include "runtime/OpenRegFunctions.h"
 
@@ -25,7 +26,7 @@ class OpenRegStream {
   /// Throws unless `stream` belongs to an openreg device.
   explicit OpenRegStream(Stream stream) : stream_(stream) {
     TORCH_CHECK(
-        stream.device_type() == DeviceType::PrivateUse1,
+        stream.device_type() == kDeviceType,
         "expected a stream of an openreg device, but got one of ",
         stream.device());
   }

@@ -2,6 +2,8 @@
 // that programs register with torch.openreg._gpu_trace.
 #pragma once
 
+#include "runtime/OpenRegDeviceType.h"
+
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/macros/Macros.h>
 
@@ -26,7 +28,7 @@ inline void trace(
     Arguments... arguments) {
   const c10::impl::PyInterpreter* listener = c10::impl::GPUTrace::get_trace();
   if (C10_UNLIKELY(listener != nullptr)) {
-    ((**listener).*callback)(DeviceType::PrivateUse1, arguments...);
+    ((**listener).*callback)(kDeviceType, arguments...);
   }
 }
 // docs:end gpu-trace

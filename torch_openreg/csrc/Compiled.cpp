@@ -143,7 +143,8 @@ PyObject* emptyStrided(
   const auto strides = toNumbers(arguments[1]);
   const auto dtype = reinterpret_cast<THPDtype*>(arguments[2])->scalar_type;
   const c10::Device device(
-      c10::kPrivateUse1, toExistingIndex(THPUtils_unpackLong(arguments[3])));
+      c10::openreg::kDeviceType,
+      toExistingIndex(THPUtils_unpackLong(arguments[3])));
   return THPVariable_Wrap(at::native::openreg::empty_strided(
       sizes, strides, dtype, std::nullopt, device, std::nullopt));
   END_HANDLE_TH_ERRORS

@@ -87,14 +87,15 @@ std::string describe(const orDeviceProp& properties) {
 // A fork after this leaves the child in bad fork, whether or not a thread of the
 // device runs by then: as on CUDA, and the same every time.
 void init() {
-  torch::utils::register_fork_handler_for_device_init(DeviceType::PrivateUse1);
-  at::globalContext().lazyInitDevice(DeviceType::PrivateUse1);
+  torch::utils::register_fork_handler_for_device_init(
+      c10::openreg::kDeviceType);
+  at::globalContext().lazyInitDevice(c10::openreg::kDeviceType);
 }
 
 // torch knows of forks after init(), libopenreg of those after its first work,
 // which C++ code may have queued without init().
 bool isInBadFork() {
-  return torch::utils::is_device_in_bad_fork(DeviceType::PrivateUse1) ||
+  return torch::utils::is_device_in_bad_fork(c10::openreg::kDeviceType) ||
       c10::openreg::is_in_bad_fork();
 }
 

@@ -83,7 +83,7 @@ c10::Event& unwrap(py::handle event) {
 c10::openreg::OpenRegStream toStream(int64_t id, int64_t device) {
   return c10::openreg::OpenRegStream(c10::Stream(
       c10::Stream::UNSAFE,
-      c10::Device(c10::DeviceType::PrivateUse1, toExistingIndex(device)),
+      c10::Device(c10::openreg::kDeviceType, toExistingIndex(device)),
       id));
 }
 

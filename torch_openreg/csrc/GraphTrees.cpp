@@ -16,7 +16,7 @@ at::Tensor makeTensor(const py::dict& metadata, const at::Storage& storage) {
   const auto strides = metadata["stride"].cast<std::vector<int64_t>>();
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage),
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::openreg::kKeySet,
       c10::scalarTypeToTypeMeta(dtype));
   auto* impl = tensor.unsafeGetTensorImpl();
   impl->set_storage_offset(metadata["storage_offset"].cast<int64_t>());

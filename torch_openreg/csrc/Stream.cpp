@@ -24,7 +24,7 @@ Packed pack(const OpenRegStream& stream) {
 OpenRegStream unpack(
     int64_t id,
     int64_t device,
-    int64_t type = static_cast<int64_t>(c10::DeviceType::PrivateUse1)) {
+    int64_t type = static_cast<int64_t>(c10::openreg::kDeviceType)) {
   const OpenRegStream stream(c10::Stream::unpack3(
       id, toIndex(device), static_cast<c10::DeviceType>(type)));
   c10::openreg::check_device_index(stream.device_index());

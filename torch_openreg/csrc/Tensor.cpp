@@ -17,8 +17,9 @@ void addTensor(py::module_& module) {
                                      const py::tuple& arguments,
                                      const py::dict& options) {
         return torch::utils::legacy_tensor_ctor(
-            sparse ? c10::DispatchKey::SparsePrivateUse1
-                   : c10::DispatchKey::PrivateUse1,
+            c10::openreg::servedKey(
+                sparse ? c10::DispatchKey::SparsePrivateUse1
+                       : c10::DispatchKey::PrivateUse1),
             dtype,
             arguments.ptr(),
             options.ptr());

@@ -176,8 +176,7 @@ Tensor integersOf(const Tensor& tensor) {
   auto integers = at::detail::make_tensor<c10::TensorImpl>(
       Storage(tensor.storage()),
       c10::DispatchKeySet(
-          isOpenReg(tensor) ? c10::DispatchKey::PrivateUse1
-                            : c10::DispatchKey::CPU),
+          isOpenReg(tensor) ? c10::openreg::kKey : c10::DispatchKey::CPU),
       c10::scalarTypeToTypeMeta(c10::toUnderlying(tensor.scalar_type())));
   integers.unsafeGetTensorImpl()->set_sizes_and_strides(
       tensor.sizes(), tensor.strides(), tensor.storage_offset());

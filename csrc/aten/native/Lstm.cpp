@@ -35,8 +35,9 @@ bool takesOneDnn(const Tensor& input, TensorList hx, TensorList params) {
       !std::all_of(params.begin(), params.end(), isHere)) {
     return false; // for the error of the other way
   }
-  const ScalarType dtype = autocast::is_autocast_enabled(kPrivateUse1)
-      ? autocast::get_autocast_dtype(kPrivateUse1)
+  const ScalarType dtype =
+      autocast::is_autocast_enabled(c10::openreg::kDeviceType)
+      ? autocast::get_autocast_dtype(c10::openreg::kDeviceType)
       : input.scalar_type();
   switch (dtype) {
     case kFloat:

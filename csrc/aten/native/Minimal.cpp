@@ -6,6 +6,7 @@
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegHooks.h"
 #include "runtime/OpenRegLostMemory.h"
 #include "runtime/OpenRegSyncDebug.h"
 
@@ -22,11 +23,10 @@
 namespace at::native::openreg {
 
 using c10::openreg::getOpenRegDeviceAllocator;
+using c10::openreg::kKeySet;
 using c10::openreg::OpenRegGuard;
 
 namespace {
-
-constexpr DispatchKeySet kKeys(DispatchKey::PrivateUse1);
 
 /// Checks the options a factory got, and makes the device current.
 class FactoryGuard {
@@ -84,7 +84,7 @@ Tensor empty_memory_format(
   return filledIfAsked(at::detail::empty_generic(
       size,
       &getOpenRegDeviceAllocator(),
-      kKeys,
+      kKeySet,
       dtype_or_default(dtype),
       memory_format));
 }
@@ -102,7 +102,7 @@ Tensor empty_strided(
       size,
       stride,
       &getOpenRegDeviceAllocator(),
-      kKeys,
+      kKeySet,
       dtype_or_default(dtype)));
 }
 
@@ -126,7 +126,7 @@ Tensor _efficientzerotensor(
   auto zeros = at::detail::empty_generic(
       size,
       noMemory,
-      kKeys.add(DispatchKey::ZeroTensor),
+      kKeySet.add(DispatchKey::ZeroTensor),
       dtype_or_default(dtype),
       std::nullopt);
   return zeros;
@@ -155,7 +155,7 @@ const Tensor& resize_(
         size, itemsize, impl->storage_offset());
     if (needed > impl->unsafe_storage().nbytes() &&
         c10::multiply_integers(size) > 0) {
-      at::native::resize_bytes_nocuda(impl->unsafe_storage(), needed);
+      c10::openreg::resizeStorage(impl->unsafe_storage(), needed);
     }
     impl->set_sizes_contiguous(size);
   }
@@ -193,8 +193,7 @@ Tensor& set_source_Storage_offset(
   const size_t needed = at::detail::computeStorageNbytes(
       impl->sizes(), impl->strides(), impl->itemsize(), storage_offset);
   if (impl->numel() > 0 && needed > impl->unsafe_storage().nbytes()) {
-    at::native::resize_bytes_nocuda(
-        impl->unsafe_storage(), static_cast<int64_t>(needed));
+    c10::openreg::resizeStorage(impl->unsafe_storage(), needed);
   }
   return self;
 }
@@ -210,7 +209,7 @@ Tensor& set_source_Tensor(Tensor& self, const Tensor& source) {
 bool _has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
   const auto plain = [](const Tensor& tensor) {
     return tensor.layout() == kStrided && !tensor.is_quantized() &&
-        (tensor.is_cpu() || tensor.is_privateuseone());
+        (tensor.is_cpu() || isOpenReg(tensor));
   };
   return plain(self) && plain(from);
 }

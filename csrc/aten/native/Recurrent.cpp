@@ -202,9 +202,11 @@ std::vector<Layer> layersOf(
 /// Autocast casts what a product takes, and states are also added: without this a
 /// sum would be of the wider type, and the rest with it.
 std::vector<Tensor> lowered(TensorList hx) {
-  return autocast::is_autocast_enabled(kPrivateUse1)
+  return autocast::is_autocast_enabled(c10::openreg::kDeviceType)
       ? autocast::cached_cast(
-            autocast::get_autocast_dtype(kPrivateUse1), hx, kPrivateUse1)
+            autocast::get_autocast_dtype(c10::openreg::kDeviceType),
+            hx,
+            c10::openreg::kDeviceType)
       : hx.vec();
 }
 

@@ -51,7 +51,7 @@ void releaseReceived(void* context) {
     return;
   }
   const OpenRegStream stream =
-      currentStreamOf(Device(DeviceType::PrivateUse1, received->device));
+      currentStreamOf(Device(kDeviceType, received->device));
   try {
     for (const OpenRegStream& used : received->streams) {
       OpenRegEvent event;
@@ -83,7 +83,7 @@ DataPtr openMemory(const Message& message) {
       size,
       " bytes");
   received->device = static_cast<DeviceIndex>(deviceOfPointer(received->base));
-  const Device device(DeviceType::PrivateUse1, received->device);
+  const Device device(kDeviceType, received->device);
   char* const data = static_cast<char*>(received->base) + message.offset;
   return {data, received.release(), &releaseReceived, device};
 }

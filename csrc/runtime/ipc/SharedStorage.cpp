@@ -12,7 +12,7 @@ namespace c10::openreg::ipc {
 std::string sendStorage(const Storage& storage) {
   StorageImpl& impl = *storage.unsafeGetStorageImpl();
   TORCH_CHECK(
-      storage.device_type() == DeviceType::PrivateUse1,
+      storage.device_type() == kDeviceType,
       "expected a storage of an openreg device, but got one of ",
       storage.device());
   if (impl.nbytes() == 0 || !impl.data()) {

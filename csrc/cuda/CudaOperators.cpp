@@ -1,0 +1,74 @@
+// Registration of the operators that PyTorch sends elsewhere for CUDA than for
+// PrivateUse1, where the device stands in for it.
+#include "aten/native/Attention.h"
+#include "aten/native/Convolution.h"
+#include "aten/native/Copy.h"
+#include "aten/native/Extra.h"
+#include "runtime/OpenRegLibrary.h"
+
+#include <ATen/native/UnaryOps.h>
+#include <ATen/native/transformers/attention.h>
+
+namespace at::native::openreg {
+
+namespace {
+
+// A backend from outside has _copy_from() for this.
+Tensor& copyInto(Tensor& self, const Tensor& src, bool non_blocking) {
+  TORCH_CHECK(
+      !self._is_zerotensor(),
+      "ZeroTensors are immutable. Please materialize the tensor using "
+      "`.clone()`, if you want a mutable zero tensor.");
+  if (src._is_zerotensor()) {
+    self.zero_();
+  } else if (!self.is_same(src)) {
+    openreg::_copy_from(src, self, non_blocking);
+  }
+  return self;
+}
+
+std::tuple<Tensor, Tensor, Tensor> convolutionBackward(
+    const Tensor& grad_output,
+    const Tensor& input,
+    const Tensor& weight,
+    OptionalSymIntArrayRef /*bias_sizes*/,
+    SymIntArrayRef stride,
+    SymIntArrayRef padding,
+    SymIntArrayRef dilation,
+    bool transposed,
+    SymIntArrayRef output_padding,
+    SymInt groups,
+    std::array<bool, 3> output_mask) {
+  return openreg::convolution_backward_overrideable(
+      grad_output,
+      input,
+      weight,
+      stride,
+      padding,
+      dilation,
+      transposed,
+      output_padding,
+      std::move(groups),
+      output_mask);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, CUDA, m) {
+  if (c10::openreg::kDeviceType != c10::DeviceType::CUDA) {
+    return;
+  }
+  m.impl("convolution", TORCH_FN(convolution_overrideable));
+  m.impl("convolution_backward", TORCH_FN(convolutionBackward));
+  m.impl("copy_", TORCH_FN(copyInto));
+  abs_stub.set_cuda_dispatch_ptr(&abs_kernel);
+  _fused_sdp_choice_stub.set_cuda_dispatch_ptr(&_fused_sdp_choice);
+}
+
+TORCH_LIBRARY_IMPL(aten, QuantizedCUDA, m) {
+  if (c10::openreg::kDeviceType == c10::DeviceType::CUDA) {
+    m.impl("copy_", TORCH_FN(copyInto));
+  }
+}
+
+} // namespace at::native::openreg
