@@ -1,5 +1,6 @@
 """Kernels that Inductor compiles are kernels of the device like all others."""
 
+import errno
 import os
 import sys
 import threading
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 from torch._inductor.codecache import PyCodeCache
+from torch._inductor.lowering import lowerings
 from torch._inductor.utils import fresh_cache
 from torch.profiler import ProfilerActivity, profile
 
@@ -288,6 +290,27 @@ except Exception as error:
 """
     environment = {"CXX": "/nowhere/g++", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     assert "backend='openreg'" in run_python(code, **environment)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_folder_that_cannot_be_written_is_named_with_a_way_out(number):
+    refusal = OSError(number, os.strerror(number), "/cache/of/others")
+    written = mock.patch("torch._inductor.codecache.write_atomic", side_effect=refusal)
+    sentence = f"/cache/of/others: {os.strerror(number)}. Set TORCHINDUCTOR_CACHE_DIR"
+    with fresh_cache(), written, pytest.raises(RuntimeError, match=sentence):
+        torch.compile(lambda x: x * 7 - 1)(torch.ones(3, device="openreg"))
+
+
+def test_an_operator_that_cannot_be_lowered_is_named_with_a_way_out():
+    def refuse(*args, **kwargs):
+        raise NotImplementedError("no such kernel")
+
+    lowered = mock.patch.dict(lowerings, {torch.ops.aten.sin.default: refuse})
+    function = torch.compile(lambda x: x.sin() * 9)
+    with fresh_cache(), lowered, pytest.raises(RuntimeError) as raised:
+        function(torch.ones(3, device="openreg"))
+    for words in ("aten.sin.default", "torch.compiler.disable", "backend='openreg'"):
+        assert words in str(raised.value)
 
 
 def test_a_mix_up_of_devices_is_refused_with_cudas_sentence(compiled):

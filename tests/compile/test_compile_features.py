@@ -12,6 +12,7 @@ from torch._higher_order_ops import map as map_over
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.scan import scan
 from torch._inductor import config
+from torch._inductor.utils import fresh_cache, run_and_get_code
 from torch.nn import functional as F
 from torch.testing._internal.two_tensor import TwoTensor
 
@@ -308,6 +309,20 @@ def test_templates_are_tried(mode):
     with torch.no_grad():
         ours = compile(net, mode=mode)(x)
         torch.testing.assert_close(ours, net(x))
+
+
+def test_a_template_multiplies():
+    net = nn.Linear(64, 64).eval().to(DEVICE)
+    x = numbers(16, 64).to(DEVICE)
+    settings = {
+        "freezing": True,
+        "max_autotune": True,
+        "max_autotune_gemm_backends": "CPP",
+    }
+    with torch.no_grad(), config.patch(settings), fresh_cache():
+        ours, (code,) = run_and_get_code(compile(net), x)
+        torch.testing.assert_close(ours, net(x))
+    assert "micro_gemm" in code
 
 
 def test_a_layer_is_compiled_once_for_all():

@@ -14,13 +14,21 @@ m = torch.openreg
 DEVICE = "openreg"
 
 
-@pytest.fixture(autouse=True)
-def nothing_compiled_before():
+@pytest.fixture(
+    autouse=True,
+    params=[False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["short", "checked"],
+)
+def nothing_compiled_before(request):
     torch._dynamo.reset()
     counters.clear()
-    # Inductor's own checks of what is alive in the pool.
-    checks = "triton.slow_path_cudagraph_asserts", "triton.fast_path_cudagraph_asserts"
-    with config.patch(dict.fromkeys(checks, True)):
+    # Inductor's own checks of what is alive in the pool. With those of each replay
+    # there is no shorter way for roots.
+    checks = {
+        "triton.slow_path_cudagraph_asserts": True,
+        "triton.fast_path_cudagraph_asserts": request.param,
+    }
+    with config.patch(checks):
         yield
     torch._dynamo.reset()
 
@@ -56,6 +64,27 @@ def test_the_third_call_is_a_replay():
         assert torch.equal(f(x.add_(1)), wave(x))
         figures.append((counted("recordings"), counted("replays")))
     assert figures == [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)]
+
+
+def test_a_recording_is_replayed_again_without_asking_the_trees(monkeypatch):
+    f, x = recorded(wave), torch.arange(4.0, device=DEVICE)
+    for _ in range(3):
+        f(x)
+    from torch_openreg.inductor._trees import trees  # loads Inductor
+
+    manager = trees().CUDAGraphTreeManager
+    asked, original = [], manager._run
+
+    def run(*args):
+        asked.append(args)
+        return original(*args)
+
+    monkeypatch.setattr(manager, "_run", run)
+    for _ in range(3):
+        assert torch.equal(f(x.add_(1)), wave(x))
+    assert counted("replays") == 4
+    by_trees = config.triton.fast_path_cudagraph_asserts
+    assert len(asked) == (3 if by_trees else 0)
 
 
 def test_training_replays_forward_and_backward_with_the_losses_of_the_cpu():

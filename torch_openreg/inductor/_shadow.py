@@ -6,13 +6,14 @@ asks for ``device.type`` gets the CPU's answer.
 """
 
 import contextlib
+import errno
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch._inductor import compile_fx, graph, ir, lowering, utils
-from torch._inductor.exc import InvalidCxxCompiler
+from torch._inductor.exc import InvalidCxxCompiler, OperatorIssue
 from torch._inductor.fx_passes import post_grad
 from torch._inductor.scheduler import Scheduler
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
@@ -120,7 +121,16 @@ def _say_the_way_out() -> Iterator[None]:
             "(Debian: apt-get install g++), name yours in the environment variable "
             "CXX, or choose torch.compile(backend='openreg'), which needs none."
         ) from error
-    except PermissionError as error:
+    except OperatorIssue as error:
+        raise RuntimeError(
+            f"Inductor cannot compile an operator for openreg: {error}\n"
+            "Leave it out with torch.compiler.disable on the function that calls it, "
+            "or choose torch.compile(backend='openreg'), which runs operators as they "
+            "are."
+        ) from error
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
         raise RuntimeError(
             f"torch.compile cannot write its code to {error.filename}: "
             f"{error.strerror}. Set TORCHINDUCTOR_CACHE_DIR to a folder of your own."

@@ -19,6 +19,7 @@ from torch._dynamo.utils import counters
 from torch_openreg import _names
 
 from . import _tree_functions
+from ._again import remember_roots
 
 _OURS = "torch._inductor.cudagraph_trees_of_openreg"  # its logs are Inductor's
 
@@ -72,6 +73,9 @@ def _adapt(module: Any, original: Any) -> None:
     manager = module.CUDAGraphTreeManager
     _names.replace(manager, "run", functools.partial(_end_first, module))
     _names.replace(manager, "exceed_rerecord_limit", _ask_if_any)
+    _names.replace(
+        module, "cudagraphify_impl", functools.partial(remember_roots, module)
+    )
     _names.replace(module.CUDAGraphNode, "_record", _counted("cudagraph_recordings"))
     _names.replace(module.CUDAGraphNode, "run_graph", _counted("cudagraph_replays"))
 

@@ -122,6 +122,7 @@ void Program::append(const GraphNode& node) {
 // docs:begin graph-walk
 void Program::run(LaunchRecords* records) const {
   RunningTask& task = *runningTask;
+  const uint64_t start = small_ ? os::now() : 0;
   for (const Step& step : steps_) {
     const GraphNode& node = *step.node;
     if (node.device->dropsWork()) [[unlikely]] {
@@ -146,6 +147,13 @@ void Program::run(LaunchRecords* records) const {
       return;
     }
     settle(task);
+  }
+  if (small_) {
+    const uint64_t taken = os::now() - start;
+    const uint64_t fastest = fastest_.load(std::memory_order_relaxed);
+    if (fastest == 0 || taken < fastest) {
+      fastest_.store(taken, std::memory_order_relaxed);
+    }
   }
 }
 // docs:end graph-walk

@@ -4,7 +4,9 @@
 #include "event.h"
 #include "graph.h"
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -58,9 +60,10 @@ class Program {
   const std::vector<orEvent_t>& records() const {
     return records_;
   }
-  /// Whether the nodes are so few and so small that a launch is small work.
+  /// Whether a launch is small work: the nodes are few and small, and together took ten
+  /// microseconds at most when they were fastest.
   bool small() const {
-    return small_;
+    return small_ && fastest_.load(std::memory_order_relaxed) <= kSmallTime;
   }
 
  private:
@@ -70,6 +73,8 @@ class Program {
     const GraphNode* node;
     size_t record; // which of the events
   };
+
+  static constexpr uint64_t kSmallTime = 10'000; // ns
 
   void append(const GraphNodes& nodes);
   void append(const GraphNode& node);
@@ -81,6 +86,7 @@ class Program {
   std::vector<orEvent_t> records_;
   size_t bytes_ = 0; // of copies and sets
   bool small_ = true;
+  mutable std::atomic<uint64_t> fastest_{0}; // ns; 0: has not run yet
 };
 
 } // namespace openreg

@@ -1,10 +1,12 @@
 // Launching graphs: what runs, in which order, and what a failure does.
 #include "graph_support.h"
 
+#include <chrono>
 #include <numeric>
 #include <stdexcept>
 
 using namespace openreg::testing;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -56,6 +58,30 @@ TEST_F(GraphLaunchTest, AGraphOfSmallKernelsRunsOnTheCallingThread) {
   const Exec exec(graph);
   launch(exec);
   EXPECT_EQ(runner == caller, scheduleIs("auto"));
+}
+
+TEST_F(GraphLaunchTest, AGraphThatTookLongIsQueued) {
+  const auto caller = std::this_thread::get_id();
+  std::thread::id runner;
+  const Graph graph = captured(stream_, [&] {
+    const orLaunchConfig small{"small", orLaunchSmall};
+    ASSERT_EQ(
+        orLaunchKernelEx(
+            &small,
+            stream_,
+            [&] {
+              runner = std::this_thread::get_id();
+              const auto end = std::chrono::steady_clock::now() + 20us;
+              while (std::chrono::steady_clock::now() < end) {
+              }
+            }),
+        orSuccess);
+  });
+  const Exec exec(graph);
+  launch(exec);
+  EXPECT_EQ(runner == caller, scheduleIs("auto"));
+  launch(exec);
+  EXPECT_NE(runner, caller);
 }
 
 TEST_F(GraphLaunchTest, CopiesAndSetsAreRepeated) {
