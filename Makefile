@@ -72,6 +72,10 @@ PROCESS_SAMPLE := $(addprefix tests/test_,copy.py event.py executor.py fallback.
 test-process-sample: build ## some of them
 	OPENREG_EXECUTOR=process $(PYTEST) $(PROCESS_SAMPLE)
 
+.PHONY: test-cuda
+test-cuda: build ## programs written for CUDA, and the device in CUDA's place
+	$(PYTEST) -m "" tests/test_cuda.py tests/test_cuda_programs.py
+
 .PHONY: test-libraries
 test-libraries: build $(LIBRARIES)/ready ## accelerate, transformers, Lightning and others on the device
 	$(LIBRARIES)/bin/python -m pytest tests/integration

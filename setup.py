@@ -26,9 +26,12 @@ import tomllib
 from setuptools import Extension, setup
 from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
+from setuptools.command.editable_wheel import editable_wheel
 
 ROOT = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "python"
+# Goes beside the packages: what a Python that starts does if OPENREG_AS is set.
+HOOK = "torch_openreg.pth"
 
 
 def find_tool(name):
@@ -80,6 +83,8 @@ class CMakeBuild(build_ext):
             *(cmake, "--install", BUILD, "--prefix", here / "torch_openreg"),
             stdout=subprocess.DEVNULL,
         )
+        if not self.inplace:
+            shutil.copy(ROOT / HOOK, here)
 
     def configure(self, cmake, torch):
         command = [cmake, "-S", ROOT, "-B", BUILD]
@@ -107,9 +112,24 @@ class CleanBuild(build):
         super().run()
 
 
+class EditableInstall(editable_wheel):
+    def run(self):
+        # Such a wheel has nothing at its top but what setuptools puts there.
+        packages = Path(sysconfig.get_path("purelib"))
+        place = packages.relative_to(sysconfig.get_path("data"))
+        self.distribution.data_files = [(str(place), [HOOK])]
+        # It asks by this name whether there are any, which nothing else has.
+        self.distribution.has_data = self.distribution.has_data_files
+        super().run()
+
+
 BUILD.mkdir(parents=True, exist_ok=True)
 setup(
-    cmdclass={"build": CleanBuild, "build_ext": CMakeBuild},
+    cmdclass={
+        "build": CleanBuild,
+        "build_ext": CMakeBuild,
+        "editable_wheel": EditableInstall,
+    },
     ext_modules=[Extension("torch_openreg._C", sources=[])],
     # Not beside the package: a program started in this folder would take it for
     # an installed one and load the backend twice.

@@ -17,7 +17,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 # Are read when torch_openreg is loaded, or later; or tell of the running test.
-LATE = "OPENREG_", "CUBLAS", "PYTEST_", "TORCH_FR_"
+LATE = "OPENREG_", "CUBLAS", "CUDA_", "PYTEST_", "TORCH_FR_"
+# But these: torch itself is not the same.
+EARLY = "OPENREG_AS", "OPENREG_QUIET"
 MOST_BYTES = 1 << 17  # of a message
 
 SERVER = f"""
@@ -116,7 +118,11 @@ class Servers:
 
     def __call__(self, code, folder, timeout=60, preload=(), **variables):
         environment = {**os.environ, **variables}
-        early = {k: v for k, v in environment.items() if not k.startswith(LATE)}
+        early = {
+            name: value
+            for name, value in environment.items()
+            if name in EARLY or not name.startswith(LATE)
+        }
         key = frozenset(early.items()), preload
         if key not in self.servers:
             self.servers[key] = Server(early, preload)

@@ -4,9 +4,14 @@
 ``torch.openreg`` and the device ``"openreg"`` exist. Importing it by hand does the
 same, before or after torch; ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` keeps torch from
 loading it.
+
+Before torch is imported, ``torch_openreg.cuda`` can choose another name for the device.
 """
 
+import os
 import sys
+from importlib.machinery import ModuleSpec
+from typing import Any
 
 from torch_openreg._on_import import on_import
 
@@ -20,15 +25,39 @@ def _autoload() -> None:
     global _loaded
     # If this package is imported first, torch comes back here from its import,
     # and the work is done by the time that ends.
-    import torch
+    import torch  # noqa: F401
 
     if _loaded:
         return
+    from torch_openreg import _device_name
+
+    if _device_name.IS_CUDA:
+        _load_library()
+        from torch_openreg.cuda import _torch
+
+        _torch.install()
+    else:
+        _add_device()
+
+    from torch_openreg import distributed, dynamo
+
+    dynamo.install()
+    on_import("torch._inductor.compile_fx", _load_compiler)
+    on_import("torch._inductor.cudagraph_trees", _load_trees)
+    distributed._register()
+    on_import("torch.export.pt2_archive._package", _load_packages)
+    _loaded = True
+
+
+def _add_device() -> None:
+    """Give PyTorch's place for backends from outside the name of the device."""
+    import torch
+
     # The slot first: loading the library fills it with kernels.
     _check_slot(torch._C._get_privateuse1_backend_name())
     _load_library()
 
-    from torch_openreg import distributed, dynamo, openreg
+    from torch_openreg import openreg
 
     torch.utils.rename_privateuse1_backend("openreg")
     torch._register_device_module("openreg", openreg)
@@ -44,12 +73,6 @@ def _autoload() -> None:
     )
     openreg._sharing._install()
     openreg._dlpack._install()
-    dynamo.install()
-    on_import("torch._inductor.compile_fx", _load_compiler)
-    on_import("torch._inductor.cudagraph_trees", _load_trees)
-    distributed._register()
-    on_import("torch.export.pt2_archive._package", _load_packages)
-    _loaded = True
 
 
 def _load_compiler() -> None:
@@ -96,4 +119,53 @@ def _load_library() -> None:
         ) from error
 
 
-_autoload()
+# --- before torch -------------------------------------------------------------
+
+
+class _TorchFirst:
+    """Has torch imported, and the device with it, before any module of this package
+    that is made for both."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        package, _, part = name.partition(".")
+        if package != __name__ or part.split(".")[0] in ("cuda", "_device_name"):
+            return None
+        sys.meta_path.remove(_TorchFirst)
+        import torch  # noqa: F401
+
+        # The machinery would load again what it finds there.
+        loaded = sys.modules.pop(name, None)
+        return loaded and ModuleSpec(name, _Loaded(loaded))
+
+
+class _Loaded:
+    """Loads what torch's import has loaded."""
+
+    def __init__(self, module: Any) -> None:
+        self.module, self.spec = module, module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        return self.module
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__ = self.spec
+
+
+def __getattr__(name: str) -> Any:
+    if _TorchFirst in sys.meta_path and name in ("distributed", "dynamo", "openreg"):
+        import torch  # noqa: F401
+
+        return globals()[name]
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+if os.environ.get("OPENREG_AS", "openreg") != "openreg":
+    from torch_openreg.cuda import _start
+
+    _start.prepare()
+if "torch" in sys.modules:
+    _autoload()
+else:
+    sys.meta_path.insert(0, _TorchFirst)
+    on_import("torch", _autoload)

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from torch_openreg._device_name import NAME
+
 # The key of the metadata of a package of ours: where its outputs are.
 OUTPUT_DEVICES = "openreg_output_devices"
 
@@ -42,10 +44,10 @@ class _Loader:
     def boxed_run(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
         tensors = [*inputs]
         inputs.clear()
-        device = next((x.device for x in tensors), torch.device("openreg"))
-        if device.type != "openreg":
+        device = next((x.device for x in tensors), torch.device(NAME))
+        if device.type != NAME:
             raise RuntimeError(
-                f"this package was compiled for openreg, but an input is on {device}; "
+                f"this package was compiled for {NAME}, but an input is on {device}; "
                 "move the inputs to the device"
             )
         anchor = torch.empty(0, device=device)

@@ -31,6 +31,9 @@ READERS = {
     ROOT / "csrc/distributed/Settings.cpp": r'(?:check|get)_env\("(OPENREG_\w+)"',
     ROOT / "csrc/distributed/Rendezvous.cpp": r'get_env\("(OPENREG_\w+)"',
     ROOT / "csrc/device_process/main.cpp": r'getenv\("(OPENREG_\w+)"',
+    ROOT / "torch_openreg/_device_name.py": r'get\("(OPENREG_\w+)"',
+    ROOT / "torch_openreg/cuda/_start.py": r'get\("(OPENREG_\w+)"',
+    ROOT / "torch_openreg/cuda/_settings.py": r'get\("(CU\w+)"',
 }
 
 
@@ -141,13 +144,18 @@ def variables():
     """What the code reads, with the comment that says what it means:
 
     // OPENREG_X: its meaning. Default: something.
+
+    In Python the comment begins with a "#".
     """
     found = []
     for file, pattern in READERS.items():
         text = file.read_text()
         for name in re.findall(pattern, text):
-            comment = re.search(rf"^ *// {name}: (.*\n(?: *// .*\n)*)", text, re.M)
-            words = " ".join(re.sub(r"^ *//", "", comment[1], flags=re.M).split())
+            mark = "#" if file.suffix == ".py" else "//"
+            comment = re.search(
+                rf"^ *{mark} {name}: (.*\n(?: *{mark} .*\n)*)", text, re.M
+            )
+            words = " ".join(re.sub(f"^ *{mark}", "", comment[1], flags=re.M).split())
             meaning, default = re.fullmatch(r"(.*)\. Default: (.*)\.", words).groups()
             found.append(Variable(name, file, meaning, default))
     return found

@@ -1,6 +1,7 @@
 // What the backend knows about a tensor beyond its numbers.
 #include "Module.h"
 
+#include "runtime/OpenRegHooks.h"
 #include "runtime/OpenRegSerialization.h"
 
 #include <pybind11/stl.h>
@@ -28,6 +29,20 @@ void addTensor(py::module_& module) {
       py::arg("dtype"),
       py::arg("arguments"),
       py::arg("options"));
+  // PyTorch's own is left out of a build without CUDA.
+  module.def(
+      "_resizeStorage",
+      torch::wrap_pybind_function(
+          [](const c10::Storage& storage, int64_t bytes) {
+            TORCH_CHECK(
+                bytes >= 0,
+                "a storage cannot be resized to ",
+                bytes,
+                " bytes; the size must be 0 or more");
+            c10::openreg::resizeStorage(storage, bytes);
+          }),
+      py::arg("storage"),
+      py::arg("bytes"));
   module.def(
       "_getTensorFlags",
       torch::wrap_pybind_function([](const at::Tensor& tensor) {

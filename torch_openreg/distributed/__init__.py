@@ -7,6 +7,7 @@ import functools
 
 from torch import distributed
 
+from torch_openreg._device_name import IS_CUDA
 from torch_openreg._on_import import on_import
 
 __all__ = ["ProcessGroupOCCL"]
@@ -15,18 +16,23 @@ __all__ = ["ProcessGroupOCCL"]
 def _register() -> None:
     """Make occl known to torch.distributed, if torch was built with it."""
     if distributed.is_available():
-        distributed.Backend.register_backend(
-            "occl", _create, extended_api=True, devices=["openreg"]
-        )
-        # For the default backend of "cpu:gloo,openreg:occl" c10d looks for the first
-        # key in here, which it puts in capitals, among names in small letters.
-        plugins = distributed.Backend._plugins
-        distributed.Backend._plugins = {"occl": plugins["OCCL"], **plugins}
+        if not IS_CUDA:  # there it is known as nccl
+            _add_name()
         on_import("torch.distributed.tensor._random", _install_random)
         on_import(
             "torch.distributed.tensor.experimental._context_parallel._attention",
             _install_context,
         )
+
+
+def _add_name() -> None:
+    distributed.Backend.register_backend(
+        "occl", _create, extended_api=True, devices=["openreg"]
+    )
+    # For the default backend of "cpu:gloo,openreg:occl" c10d looks for the first
+    # key in here, which it puts in capitals, among names in small letters.
+    plugins = distributed.Backend._plugins
+    distributed.Backend._plugins = {"occl": plugins["OCCL"], **plugins}
 
 
 def _install_random() -> None:

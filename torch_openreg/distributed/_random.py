@@ -11,6 +11,9 @@ from collections.abc import Iterator
 import torch
 from torch.distributed.tensor import _random
 
+from torch_openreg import openreg
+from torch_openreg._device_name import NAME
+
 _MIX = 0x9E3779B1  # odd: shards have other seeds in the 32 bits that the CPU's uses
 
 
@@ -25,11 +28,11 @@ class _ShardSeeds(_random.OffsetBasedRNGTracker):
         spec: _random.DTensorSpec,
         generator: torch.Generator | None = None,
     ) -> Iterator[None]:
-        if self._device.type != "openreg" or not self.distribute_region_enabled:
+        if self._device.type != NAME or not self.distribute_region_enabled:
             with super()._distribute_region(spec, generator):
                 yield
             return
-        own = torch.openreg.default_generators[self._device.index]
+        own = openreg.default_generators[self._device.index]
         source = own if generator is None else generator
         index, count = self._place(spec)
         if count == 1:
@@ -38,7 +41,7 @@ class _ShardSeeds(_random.OffsetBasedRNGTracker):
             return
         number = torch.empty((), dtype=torch.int64, device=source.device)
         seed = number.random_(generator=source).item() + index * _MIX
-        with torch.random.fork_rng([self._device], device_type="openreg"):
+        with torch.random.fork_rng([self._device], device_type=NAME):
             own.manual_seed(seed % 2**63)
             yield
 
@@ -54,7 +57,7 @@ class _ShardSeeds(_random.OffsetBasedRNGTracker):
         if source is own:
             yield
             return
-        with torch.random.fork_rng([self._device], device_type="openreg"):
+        with torch.random.fork_rng([self._device], device_type=NAME):
             own.set_state(source.get_state())
             yield
             source.set_state(own.get_state())

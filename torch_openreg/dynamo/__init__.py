@@ -3,6 +3,7 @@
 Loaded when Dynamo is, so that `import torch` stays as short as without it.
 """
 
+from torch_openreg._device_name import IS_CUDA
 from torch_openreg._on_import import on_import
 
 
@@ -33,9 +34,10 @@ def _install_recording_backend() -> None:
 # docs:begin wait-for-dynamo
 def install() -> None:
     """Have Dynamo know the device from its own first moment on."""
-    on_import("torch._dynamo.device_interface", _register_interface)
-    on_import("torch._dynamo", _install_substitutes)
-    on_import("torch._dynamo.backends.cudagraphs", _install_recording_backend)
+    if not IS_CUDA:  # which it knows by itself
+        on_import("torch._dynamo.device_interface", _register_interface)
+        on_import("torch._dynamo", _install_substitutes)
+        on_import("torch._dynamo.backends.cudagraphs", _install_recording_backend)
     on_import("torch.nn.attention.flex_attention", _install_flex_attention)
 
 

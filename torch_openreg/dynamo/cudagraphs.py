@@ -11,10 +11,11 @@ import torch
 from torch._dynamo.backends import cudagraphs
 
 from torch_openreg import _names
+from torch_openreg._device_name import NAME
 
 
 def _is_ours(device: torch.device) -> bool:
-    return device.type == "openreg"
+    return device.type == NAME
 
 
 def _check(original: Callable[..., Any]) -> Callable[..., Any]:

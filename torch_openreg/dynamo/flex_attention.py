@@ -14,13 +14,15 @@ import torch
 from torch._higher_order_ops.flex_attention import _math_attention_inner
 from torch.nn.attention import flex_attention as module
 
+from torch_openreg._device_name import NAME
+
 # Have no hook; see docs/compile.md.
 PATCHED = ("_validate_device", "flex_attention_hop")
 
 
 def _validate_device(original: Callable[..., None]) -> Callable[..., None]:
     def validate(query: Any, key: Any, value: Any) -> None:
-        if query.device.type != "openreg":
+        if query.device.type != NAME:
             original(query, key, value)
 
     return validate
@@ -53,7 +55,7 @@ def _flex_attention_hop(original: Callable[..., Any]) -> Callable[..., Any]:
         kernel_options: dict[str, Any],
     ) -> Any:
         more = kernel_options["OUTPUT_LOGSUMEXP"] or kernel_options["OUTPUT_MAX"]
-        dense = more and query.device.type == "openreg"
+        dense = more and query.device.type == NAME
         run = _attend_densely if dense else original
         return run(query, key, value, score_mod, block_mask, scale, kernel_options)
 

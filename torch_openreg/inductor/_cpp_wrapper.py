@@ -19,6 +19,7 @@ from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.utils import parallel_num_threads
 
 import torch_openreg
+from torch_openreg._device_name import NAME
 
 _SHIM = re.compile(r"\baoti_torch_cpu_(\w+)(?=\()")
 _DEVICE = re.compile(r"device\(type='cpu', index=(\d+)\)")
@@ -72,13 +73,13 @@ def _on_device(device: torch.device) -> torch.device:
     """The device of openreg behind ``cpu:<index>``."""
     if device.type != "cpu" or device.index is None:
         return device
-    return torch.device("openreg", device.index)
+    return torch.device(NAME, device.index)
 
 
 def name_devices(code: str) -> str:
     """Python that says ``cpu:<index>``, in the names of the device."""
-    text = _DEVICE.sub(r"device(type='openreg', index=\1)", code)
-    return _DEVICE_NAME.sub(r"device='openreg:\1'", text)
+    text = _DEVICE.sub(rf"device(type='{NAME}', index=\1)", code)
+    return _DEVICE_NAME.sub(rf"device='{NAME}:\1'", text)
 
 
 def _rename(shim: re.Match[str]) -> str:
@@ -191,4 +192,4 @@ class OpenRegCppWrapper(CppWrapperCpu):
 
 def register_device_name() -> None:
     """The name of the device in C++."""
-    cpp_utils.DEVICE_TO_ATEN["openreg"] = "at::kPrivateUse1"
+    cpp_utils.DEVICE_TO_ATEN.setdefault(NAME, "at::kPrivateUse1")

@@ -16,13 +16,14 @@ from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_any, tree_map
 
 from torch_openreg import _names
+from torch_openreg._device_name import NAME
 from torch_openreg.packages import OUTPUT_DEVICES
 
 
 def _is_ours(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
-        return value.device.type == "openreg"
-    return isinstance(value, torch.device) and value.type == "openreg"
+        return value.device.type == NAME
+    return isinstance(value, torch.device) and value.type == NAME
 
 
 def _to_cpu(value: Any) -> Any:

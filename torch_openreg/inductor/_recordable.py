@@ -10,6 +10,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from torch_openreg import _C, _names
+from torch_openreg._device_name import IS_CUDA, NAME
 
 from . import _shadow
 from ._trees import OpenRegIndex
@@ -112,14 +113,14 @@ def ask_as_cuda(
         for device, node in nodes.items()
     }
     reason = check(seen)
-    return reason and reason.replace("type='cuda'", "type='openreg'")
+    return reason and reason.replace("type='cuda'", f"type='{NAME}'")
 
 
 def _mark(original: Callable[..., None]) -> Callable[..., None]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if _shadow.is_active():
-            self.device_types = OrderedSet(["openreg"])
+            self.device_types = OrderedSet([NAME])
             self.device_idxs = OrderedSet(map(OpenRegIndex, self.device_idxs))
 
     return __init__
@@ -127,7 +128,7 @@ def _mark(original: Callable[..., None]) -> Callable[..., None]:
 
 def _post_compile(original: Callable[..., None]) -> Callable[..., None]:
     def post_compile(self: Any, inputs: Any, constants: Any, kwargs: Any) -> None:
-        wanted = config.triton.cudagraphs and "openreg" in self.device_types
+        wanted = config.triton.cudagraphs and NAME in self.device_types
         original(self, inputs, constants, kwargs)
         if not wanted:
             return
@@ -154,4 +155,5 @@ def install() -> None:
     _names.replace(scheduler.Scheduler, "_log_graph_partitions", _log_partitions)
     _names.replace(cudagraph_utils, "check_lowering_disable_cudagraph", _check_devices)
     _names.replace(output_code.CompiledFxGraph, "__init__", _mark)
-    _names.replace(output_code.CompiledFxGraph, "post_compile", _post_compile)
+    if not IS_CUDA:
+        _names.replace(output_code.CompiledFxGraph, "post_compile", _post_compile)

@@ -21,7 +21,8 @@ from torch.fx.node import map_aggregate
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._pytree import tree_any, tree_map
 
-from torch_openreg import _names
+from torch_openreg import _names, openreg
+from torch_openreg._device_name import NAME
 
 from . import _wrapper
 
@@ -45,12 +46,10 @@ def _activate() -> Iterator[None]:
 
 def shadow_of(device: torch.device) -> torch.device:
     """``cpu:<index>`` for a device of openreg; any other one is itself."""
-    if device.type != "openreg":
+    if device.type != NAME:
         return device
     index = device.index
-    return torch.device(
-        "cpu", torch.openreg.current_device() if index is None else index
-    )
+    return torch.device("cpu", openreg.current_device() if index is None else index)
 
 
 def _shadow_fake(tensor: FakeTensor) -> FakeTensor:
@@ -62,8 +61,8 @@ def _shadow_fake(tensor: FakeTensor) -> FakeTensor:
 
 def _is_ours(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
-        return value.device.type == "openreg"
-    return isinstance(value, torch.device) and value.type == "openreg"
+        return value.device.type == NAME
+    return isinstance(value, torch.device) and value.type == NAME
 
 
 def _shadow_value(value: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from torch_openreg import _C
+from torch_openreg import _C, openreg
 
 _Pool = tuple[int, int]
 
@@ -15,7 +15,7 @@ _tensors_data_ptrs_at_indices_equal = _C._pointersAreEqual
 _cuda_getCheckpointState = _C._getCheckpointState
 _cuda_beginAllocateCurrentThreadToPool = _C._beginAllocateToPool
 _cuda_endAllocateToPool = _C._endAllocateToPool
-_cuda_cudaCachingAllocator_raw_delete = torch.openreg.caching_allocator_delete
+_cuda_cudaCachingAllocator_raw_delete = openreg.caching_allocator_delete
 
 
 def _storage(pointer: int) -> torch.UntypedStorage:
@@ -57,7 +57,7 @@ def _cuda_releasePool(device: int, pool: _Pool) -> None:
 
 
 def _cuda_isHistoryEnabled() -> bool:
-    return bool(torch.openreg.memory._snapshot()["device_traces"])
+    return bool(openreg.memory._snapshot()["device_traces"])
 
 
 def _cuda_clearCublasWorkspaces() -> None:

@@ -17,6 +17,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from torch_openreg import _names
+from torch_openreg._device_name import IS_CUDA
 
 from . import _tree_functions
 from ._again import remember_roots
@@ -52,6 +53,9 @@ def trees() -> ModuleType:
     """The module, loaded when something is recorded for the first time."""
     from torch._inductor import cudagraph_trees
 
+    if IS_CUDA:  # the names are right, and torch._C has them
+        _adapt(cudagraph_trees, cudagraph_trees)
+        return cudagraph_trees
     path = cudagraph_trees.__file__
     module = ModuleType(_OURS)
     module.__package__ = "torch._inductor"
@@ -162,6 +166,9 @@ def install() -> None:
     """After torch._inductor.cudagraph_trees was imported."""
     from torch._inductor import cudagraph_trees
 
+    if IS_CUDA:
+        trees()
+        return
     _names.replace(cudagraph_trees, "cudagraphify_impl", _of_device)
     _names.replace(cudagraph_trees, "get_manager", _of_device)
     _names.replace(cudagraph_trees, "reset_cudagraph_trees", _reset)

@@ -16,6 +16,8 @@ from torch._inductor.stream_utils import DEFAULT_STREAM, get_stream_name
 from torch._inductor.utils import parallel_num_threads
 from torch._inductor.virtualized import V
 
+from torch_openreg._device_name import NAME
+
 from ._cpp_wrapper import OpenRegCppWrapper, name_devices, register_device_name
 
 
@@ -76,7 +78,7 @@ class _OpenRegCode:
                 "import get_external_object_by_index"
             )
             index = scheduler.current_device.index or 0
-            self.writeline(f"{DEFAULT_STREAM} = torch.openreg.current_stream({index})")
+            self.writeline(f"{DEFAULT_STREAM} = torch.{NAME}.current_stream({index})")
             for number, place in scheduler.stream_idx_to_user_obj_idx.items():
                 name = get_stream_name(number)
                 self.writeline(f"{name} = get_external_object_by_index({place})")
@@ -114,26 +116,26 @@ class OpenRegWrapper(_OpenRegCode, PythonWrapperCodegen):
 
 class OpenRegDeviceOpOverrides(CpuDeviceOpOverrides):
     def set_device(self, device_idx: int) -> str:
-        return f"torch.openreg.set_device({device_idx})"
+        return f"torch.{NAME}.set_device({device_idx})"
 
     def synchronize(self) -> str:
-        return "torch.openreg.synchronize()"
+        return f"torch.{NAME}.synchronize()"
 
     def device_guard(self, device_idx: int) -> str:
-        return f"torch.openreg._DeviceGuard({device_idx})"
+        return f"torch.{NAME}._DeviceGuard({device_idx})"
 
 
 def register(rules: CustomGraphModulePass) -> None:
     """Tell Inductor of the device, for its questions before lowering."""
     common.register_backend_for_device(
-        "openreg",
+        NAME,
         CppScheduling,
         OpenRegWrapper,
         OpenRegCppWrapper,
         device_custom_pass=rules,
     )
     register_device_name()
-    common.register_device_op_overrides("openreg", OpenRegDeviceOpOverrides())
+    common.register_device_op_overrides(NAME, OpenRegDeviceOpOverrides())
 
 
 def register_shadow(is_active: Callable[[], bool]) -> None:

@@ -7,6 +7,7 @@ from torch.types import Device
 
 from torch_openreg import _C
 from torch_openreg._C import _OpenRegDeviceProperties
+from torch_openreg._device_name import NAME
 
 from ._lazy import _lazy_init, device_count
 from ._utils import _get_device_index
@@ -74,7 +75,7 @@ class device_of(device):
     """
 
     def __init__(self, obj: Any) -> None:
-        super().__init__(obj.get_device() if obj.is_openreg else -1)
+        super().__init__(obj.get_device() if obj.device.type == NAME else -1)
 
 
 def synchronize(device: Device = None) -> None:

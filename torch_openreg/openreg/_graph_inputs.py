@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from torch_openreg import _C
+from torch_openreg._device_name import NAME
 
 
 class _Input:
@@ -76,7 +77,7 @@ class InputWatch:
 
 
 def _is_on_device(tensor: Tensor) -> bool:
-    return (tensor.device.type == "openreg" or tensor.is_pinned()) and bool(
+    return (tensor.device.type == NAME or tensor.is_pinned()) and bool(
         tensor.data_ptr()
     )
 

@@ -12,6 +12,7 @@ from torch._utils import classproperty
 from torch.storage import _LegacyStorage, _warn_typed_storage_removal
 
 from torch_openreg import _C
+from torch_openreg._device_name import IS_CUDA, NAME
 
 from ._lazy import _lazy_init
 
@@ -21,8 +22,8 @@ class _TensorType(type):
 
     dtype: torch.dtype
     layout: torch.layout
-    is_openreg = True
-    is_cuda = False
+    is_openreg = not IS_CUDA
+    is_cuda = IS_CUDA
 
     def __new__(
         cls,
@@ -31,9 +32,9 @@ class _TensorType(type):
         layout: torch.layout = torch.strided,
     ) -> "_TensorType":
         sparse = layout is torch.sparse_coo
-        module = "torch.openreg.sparse" if sparse else "torch.openreg"
+        module = f"torch.{NAME}.sparse" if sparse else f"torch.{NAME}"
         members = {
-            "__doc__": f"A {dtype} tensor on an openreg device.",
+            "__doc__": f"A {dtype} tensor on an {NAME} device.",
             "__module__": module,
             "__qualname__": name,
             "dtype": dtype,
@@ -60,7 +61,7 @@ class _TensorType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return (
             isinstance(instance, torch.Tensor)
-            and instance.device.type == "openreg"
+            and instance.device.type == NAME
             and instance.dtype == cls.dtype
             and instance.layout == cls.layout
         )

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from torch_openreg import _C
+from torch_openreg._device_name import NAME
 
 from ._lazy import _lazy_init
 
@@ -25,8 +26,8 @@ def _get_device_index(
     if isinstance(device, torch.device):
         if allow_cpu and device.type == "cpu":
             return -1
-        if device.type != "openreg":
-            raise ValueError(f"Expected an openreg device, but got: {device}")
+        if device.type != NAME:
+            raise ValueError(f"Expected an {NAME} device, but got: {device}")
         if device.index is not None:
             return device.index
     elif device is not None:

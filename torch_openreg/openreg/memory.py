@@ -14,6 +14,7 @@ from torch.types import Device
 from typing_extensions import deprecated
 
 from torch_openreg import _C
+from torch_openreg._device_name import NAME
 
 from . import _summary
 from ._device import device as _device_context
@@ -109,7 +110,7 @@ def caching_allocator_alloc(
                 "`int` representing a pointer to an existing stream"
             )
         with _stream_context(stream):
-            storage = torch.UntypedStorage(size, device="openreg")
+            storage = torch.UntypedStorage(size, device=NAME)
     address = storage.data_ptr()
     if address:
         _raw[address] = storage

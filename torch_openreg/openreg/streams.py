@@ -10,10 +10,13 @@ from torch._C._autograd import DeviceType
 from torch.types import Device
 
 from torch_openreg import _C
+from torch_openreg._device_name import IS_CUDA, NAME
 
 from ._device import device as _device_context
 from ._lazy import _lazy_init
 from ._utils import _get_device_index
+
+_DEVICE_TYPE = (DeviceType.CUDA if IS_CUDA else DeviceType.PrivateUse1).value
 
 
 class Stream(torch.Stream):
@@ -32,7 +35,7 @@ class Stream(torch.Stream):
         if kwargs:  # stream_id, device_index, device_type: one that exists
             return super().__new__(cls, priority=priority, **kwargs)
         with _device_context(device):
-            here = torch.device("openreg", _C._getDevice())
+            here = torch.device(NAME, _C._getDevice())
             return super().__new__(cls, here, priority=priority)
 
     @property
@@ -95,7 +98,7 @@ class ExternalStream(Stream):
             cls,
             stream_id=_C._streamFromExternal(stream_ptr, index),
             device_index=index,
-            device_type=DeviceType.PrivateUse1.value,
+            device_type=_DEVICE_TYPE,
             **kwargs,
         )
 
@@ -123,7 +126,7 @@ class Event(torch.Event):
         external: bool = False,
     ) -> Event:
         event = super().__new__(
-            cls, "openreg", enable_timing=enable_timing, blocking=blocking
+            cls, NAME, enable_timing=enable_timing, blocking=blocking
         )
         event._interprocess = interprocess
         event._timed = enable_timing
@@ -242,7 +245,7 @@ def get_stream_from_external(data_ptr: int, device: Device = None) -> Stream:
     _lazy_init()
     index = _get_device_index(device, optional=True)
     stream_id = _C._streamFromExternal(data_ptr, index)
-    return _wrap((stream_id, index, DeviceType.PrivateUse1.value))
+    return _wrap((stream_id, index, _DEVICE_TYPE))
 
 
 class StreamContext:

@@ -128,6 +128,17 @@ constexpr Profile kProfiles[] = {
          100 * kKiB,
          {2520, 10501, 384},
          1536)},
+    // The plain device with the capability that programs for CUDA look for.
+    {"sm80",
+     device(
+         "OpenReg",
+         16 * kGiB,
+         8,
+         0,
+         16,
+         4 * kMiB,
+         164 * kKiB,
+         {1980, 1000, 128})},
     {"t4",
      device(
          "Tesla T4",

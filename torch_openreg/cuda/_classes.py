@@ -1,0 +1,164 @@
+"""The classes of ``torch._C`` that ``torch.cuda`` builds upon."""
+
+from __future__ import annotations  # torch is not all there when this is loaded
+
+from typing import Any
+
+import torch
+from torch._C import Event, Stream
+
+from torch_openreg import _C
+
+
+def _index(device: Any) -> int:
+    return torch.cuda._utils._get_device_index(device, optional=True)
+
+
+class _CudaStreamBase(Stream):
+    """Under torch.cuda.Stream."""
+
+    def __new__(cls, priority: int = 0, stream_ptr: int = 0, **packed: int) -> Any:
+        torch.cuda._lazy_init()
+        here = torch.device("cuda", _C._getDevice())
+        if stream_ptr:
+            stream_id = _C._streamFromExternal(stream_ptr, here.index)
+            packed = dict(zip(_PACKED, (stream_id, here.index, _cuda_type())))
+        if packed:
+            return super().__new__(cls, priority=priority, **packed)
+        return super().__new__(cls, here, priority=priority)
+
+    @property
+    def cuda_stream(self) -> int:
+        return _C._getStreamHandle(self.stream_id, self.device_index)
+
+    @property
+    def priority(self) -> int:
+        return _C._getStreamPriority(self.stream_id, self.device_index)
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        return _C._getStreamPriorityRange()
+
+
+_PACKED = ("stream_id", "device_index", "device_type")
+
+
+def _cuda_type() -> int:
+    return torch._C._autograd.DeviceType.CUDA.value
+
+
+class _CudaEventBase(Event):
+    """Under torch.cuda.Event."""
+
+    def __new__(
+        cls,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        external: bool = False,
+    ) -> Any:
+        event = super().__new__(
+            cls, "cuda", enable_timing=enable_timing, blocking=blocking
+        )
+        event._interprocess = interprocess
+        event._timed = enable_timing
+        event._external = external
+        return event
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> Any:
+        torch.cuda._lazy_init()
+        event = cls(interprocess=True)
+        _C._openSharedEvent(event, _index(device), handle)
+        return event
+
+    def ipc_handle(self) -> bytes:
+        torch.cuda._lazy_init()
+        self._create_shared(_C._getDevice())
+        return _C._shareEvent(self)
+
+    def _create_shared(self, device: int) -> None:
+        if self._interprocess and not self.event_id:
+            _C._createSharedEvent(self, device, self._timed)
+
+    @property
+    def cuda_event(self) -> int:
+        return self.event_id
+
+    @property
+    def device(self) -> torch.device | None:
+        return super().device if self.event_id else None
+
+    def record(self, stream: Stream) -> None:
+        self._create_shared(stream.device_index)
+        if self._external and stream.is_capturing():
+            place = stream.stream_id, stream.device_index
+            _C._recordExternalEvent(self, *place, self._timed)
+        else:
+            super().record(stream)
+
+    def wait(self, stream: Stream) -> None:
+        if self._external and self.event_id and stream.is_capturing():
+            _C._waitForExternalEvent(self, stream.stream_id, stream.device_index)
+        else:
+            super().wait(stream)
+
+    def elapsed_time(self, other: Event) -> float:
+        return _C._elapsedTime(self, other)
+
+
+class _CUDAGraph(_C._OpenRegGraph):
+    """Under torch.cuda.CUDAGraph, which makes it in __new__."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        torch.cuda._lazy_init()
+        super().__init__(keep_graph)
+
+    def raw_cuda_graph(self) -> int:
+        return self.raw_openreg_graph()
+
+    def raw_cuda_graph_exec(self) -> int:
+        return self.raw_openreg_graph_exec()
+
+
+class _MemPool:
+    """Under torch.cuda.MemPool."""
+
+    def __init__(
+        self,
+        allocator: Any = None,
+        is_user_created: bool = True,
+        use_on_oom: bool = False,
+        no_split: bool = False,
+    ) -> None:
+        if allocator is not None:
+            raise RuntimeError(
+                "a MemPool with an allocator of its own is not supported by this "
+                "CUDA, which is software: pass allocator=None"
+            )
+        torch.cuda._lazy_init()
+        self._id = _C._graphPoolHandle()
+        for device in range(_C._getDeviceCount()):
+            _C._retainPool(device, self._id, use_on_oom, not no_split)
+
+    @property
+    def id(self) -> tuple[int, int]:
+        return self._id
+
+    @property
+    def allocator(self) -> None:
+        return None
+
+    def use_count(self) -> int:
+        return max(_C._poolUsers(i, self._id) for i in range(_C._getDeviceCount()))
+
+    def __del__(self) -> None:
+        for device in range(_C._getDeviceCount()) if hasattr(self, "_id") else ():
+            _C._releasePool(device, self._id)
+
+
+class _cuda_CUDAAllocator:
+    """Functions of a program that allocate; none for the device's own allocator."""
+
+    def __init__(self, *functions: int) -> None:
+        self.functions = functions

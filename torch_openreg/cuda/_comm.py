@@ -1,0 +1,178 @@
+"""Copies between several devices, for DataParallel and ``torch.cuda.comm``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:  # torch is not all there when this is loaded
+    from torch import Tensor
+
+
+def _device(index: int | None) -> torch.device:
+    """-1 is the CPU, None the current device."""
+    if index == -1:
+        return torch.device("cpu")
+    return torch.device("cuda", torch.cuda.current_device() if index is None else index)
+
+
+def _broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
+    return [tensor.to(_device(index), non_blocking=True) for index in devices]
+
+
+def _broadcast_out(tensor: Tensor, out_tensors: list[Tensor]) -> list[Tensor]:
+    for out in out_tensors:
+        out.copy_(tensor, non_blocking=True)
+    return [tensor, *out_tensors]
+
+
+def _broadcast_coalesced(
+    tensors: Sequence[Tensor], devices: Sequence[int], buffer_size: int
+) -> list[list[Tensor]]:
+    """By device. Nothing is gained by larger copies here, so there is no buffer."""
+    return [[*copies] for copies in zip(*(_broadcast(t, devices) for t in tensors))]
+
+
+def _split(
+    tensor: Tensor, parts: int, chunk_sizes: Sequence[int] | None, dim: int
+) -> Sequence[Tensor]:
+    if chunk_sizes is None:
+        return tensor.chunk(parts, dim)
+    return tensor.split([*chunk_sizes], dim)
+
+
+def _scatter(
+    tensor: Tensor,
+    devices: Sequence[int],
+    chunk_sizes: Sequence[int] | None,
+    dim: int,
+    streams: Sequence[Any] | None,
+) -> list[Tensor]:
+    chunks = _split(tensor, len(devices), chunk_sizes, dim)
+    copies = []
+    for chunk, index, stream in zip(chunks, devices, streams or [None] * len(devices)):
+        with torch.cuda.stream(stream):
+            copies.append(chunk.to(_device(index), non_blocking=True))
+    return copies
+
+
+def _scatter_out(
+    tensor: Tensor,
+    out_tensors: list[Tensor],
+    dim: int,
+    streams: Sequence[Any] | None,
+) -> list[Tensor]:
+    sizes = [out.size(dim) for out in out_tensors]
+    chunks = _split(tensor, len(out_tensors), sizes, dim)
+    for chunk, out, stream in zip(chunks, out_tensors, streams or [None] * len(chunks)):
+        with torch.cuda.stream(stream):
+            out.copy_(chunk, non_blocking=True)
+    return out_tensors
+
+
+def _gather(tensors: Sequence[Tensor], dim: int, destination: int | None) -> Tensor:
+    where = _device(destination)
+    return torch.cat([tensor.to(where) for tensor in tensors], dim)
+
+
+def _gather_out(tensors: Sequence[Tensor], out_tensor: Tensor, dim: int) -> Tensor:
+    where = out_tensor.device
+    return torch.cat([tensor.to(where) for tensor in tensors], dim, out=out_tensor)
+
+
+# --- torch.cuda.nccl, between the devices of this process ---------------------
+
+# In the order of NCCL's numbers.
+_OPERATIONS = "add", "mul", "maximum", "minimum"
+
+
+def _reduced(inputs: Sequence[Tensor], op: int, device: torch.device) -> Tensor:
+    if not 0 <= op < len(_OPERATIONS):
+        raise RuntimeError(f"op must be in [0, {len(_OPERATIONS)}), but is {op}")
+    combine = getattr(torch, _OPERATIONS[op])
+    return functools.reduce(combine, [tensor.to(device) for tensor in inputs])
+
+
+def _under(streams: Sequence[Any] | None, place: int) -> Any:
+    return torch.cuda.stream(streams[place] if streams else None)
+
+
+def _nccl_reduce(
+    inputs: Sequence[Tensor],
+    output: Tensor,
+    root: int,
+    op: int,
+    streams: Sequence[Any] | None = None,
+    comms: Any = None,
+) -> None:
+    with _under(streams, root):
+        output.copy_(_reduced(inputs, op, output.device))
+
+
+def _nccl_all_reduce(
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    op: int,
+    streams: Sequence[Any] | None = None,
+    comms: Any = None,
+) -> None:
+    results = [_reduced(inputs, op, output.device) for output in outputs]
+    for place, (output, result) in enumerate(zip(outputs, results)):
+        with _under(streams, place):
+            output.copy_(result)
+
+
+def _nccl_broadcast(
+    tensors: Sequence[Tensor],
+    root: int,
+    streams: Sequence[Any] | None = None,
+    comms: Any = None,
+) -> None:
+    for place, tensor in enumerate(tensors):
+        if place != root:
+            with _under(streams, place):
+                tensor.copy_(tensors[root])
+
+
+def _nccl_all_gather(
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    streams: Sequence[Any] | None = None,
+    comms: Any = None,
+) -> None:
+    for place, output in enumerate(outputs):
+        with _under(streams, place):
+            parts = [tensor.to(output.device).flatten() for tensor in inputs]
+            output.copy_(torch.cat(parts).view_as(output))
+
+
+def _nccl_reduce_scatter(
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    op: int,
+    streams: Sequence[Any] | None = None,
+    comms: Any = None,
+) -> None:
+    for place, output in enumerate(outputs):
+        with _under(streams, place):
+            parts = [tensor.flatten().chunk(len(outputs))[place] for tensor in inputs]
+            output.copy_(_reduced(parts, op, output.device).view_as(output))
+
+
+NAMES = {
+    "_broadcast": _broadcast,
+    "_broadcast_coalesced": _broadcast_coalesced,
+    "_broadcast_out": _broadcast_out,
+    "_gather": _gather,
+    "_gather_out": _gather_out,
+    "_nccl_all_gather": _nccl_all_gather,
+    "_nccl_all_reduce": _nccl_all_reduce,
+    "_nccl_broadcast": _nccl_broadcast,
+    "_nccl_reduce": _nccl_reduce,
+    "_nccl_reduce_scatter": _nccl_reduce_scatter,
+    "_scatter": _scatter,
+    "_scatter_out": _scatter_out,
+}

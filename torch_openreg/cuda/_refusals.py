@@ -1,0 +1,83 @@
+"""What a CUDA made of software cannot do, and what to do instead."""
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+
+def refusal(what: str, way_out: str) -> RuntimeError:
+    return RuntimeError(
+        f"{what} cannot work on this CUDA, which is software (OPENREG_AS=cuda): "
+        f"{way_out}"
+    )
+
+
+def refuse(what: str, way_out: str) -> Callable[..., NoReturn]:
+    """A function that is always refused."""
+
+    def call(*args: Any, **kwargs: Any) -> NoReturn:
+        raise refusal(what, way_out)
+
+    return call
+
+
+CODE_FOR_A_GPU = (
+    "it is code for a GPU. Write it with operators of PyTorch, which run anywhere, or "
+    "try this part on a GPU"
+)
+_TUNABLE = refuse(
+    "TunableOp", "it measures a GPU's kernels. Leave torch.cuda.tunable off"
+)
+_NCCL = refuse(
+    "a communicator of torch.cuda.nccl",
+    "use torch.distributed with the backend nccl, which works",
+)
+_HANDLE = refuse(
+    "a handle of cuBLAS or cuSOLVER",
+    "no such library is behind it. Use torch's own operators",
+)
+
+#: Names of torch._C whose call is an error.
+NAMES: dict[str, Any] = {
+    "_cuda_allocationTraceback": refuse(
+        "torch.cuda.memory._get_allocation_traceback()",
+        "use torch.cuda.memory._snapshot(), which has the frames of each block",
+    ),
+    "_cuda_cudaHostAllocator": refuse(
+        "the address of CUDA's host allocator", "use Tensor.pin_memory()"
+    ),
+    "_cuda_getCurrentBlasHandle": _HANDLE,
+    "_cuda_getCurrentSolverHandle": _HANDLE,
+    "_cuda_jiterator_compile_and_launch_kernel": refuse(
+        "torch.cuda.jiterator", CODE_FOR_A_GPU
+    ),
+    "_cuda_getMemoryMetadata": lambda: "",
+    "_cuda_setMemoryMetadata": refuse(
+        "torch.cuda.memory._set_memory_metadata()",
+        "snapshots have frames and no other marks. Leave it out",
+    ),
+    "_cuda_record_untuned_is_enabled": lambda: False,
+    "_cuda_tunableop_is_enabled": lambda: False,
+    "_cuda_tunableop_tuning_is_enabled": lambda: False,
+    **{
+        f"_cuda_{name}": _TUNABLE
+        for name in (
+            "record_untuned_enable",
+            "tunableop_enable",
+            "tunableop_get_filename",
+            "tunableop_get_max_tuning_duration",
+            "tunableop_get_max_tuning_iterations",
+            "tunableop_get_results",
+            "tunableop_get_rotating_buffer_size",
+            "tunableop_get_validators",
+            "tunableop_read_file",
+            "tunableop_set_filename",
+            "tunableop_set_max_tuning_duration",
+            "tunableop_set_max_tuning_iterations",
+            "tunableop_set_numerical_check_tolerances",
+            "tunableop_set_rotating_buffer_size",
+            "tunableop_tuning_enable",
+        )
+    },
+    "_nccl_init_rank": _NCCL,
+    "_nccl_unique_id": _NCCL,
+}

@@ -1,0 +1,213 @@
+"""What is not in ``torch._C``: names of PyTorch that are there and know better.
+
+A PyTorch without CUDA has decided some things in its C++ code (storages of CUDA,
+DLPack), and asks NVIDIA's libraries for others.
+"""
+
+import functools
+import sys
+from typing import Any, NoReturn
+
+import torch
+
+from torch_openreg import _C, openreg
+from torch_openreg._on_import import on_import
+from torch_openreg.openreg import _sharing
+
+from . import _libraries, _refusals
+
+
+def install() -> None:
+    """After torch was imported."""
+    torch.version.cuda = _libraries.CUDA_VERSION
+    _install_storages()
+    _install_tensor_types()
+    _refuse_foreign_views()
+    _install_figures()
+    on_import("torch.distributed.distributed_c10d", _install_nccl)
+    on_import("torch.utils.cpp_extension", _refuse_extensions)
+    on_import("triton.runtime.jit", _refuse_triton)
+    on_import("torch.utils._triton", _leave_triton_out)
+    torch.cuda._utils._nvrtc_compile = _refuse_kernel
+
+
+# --- storages and tensor types ------------------------------------------------
+
+_new_storage = torch.UntypedStorage.__new__
+
+
+def _new_untyped_storage(cls: type, *args: Any, **kwargs: Any) -> Any:
+    device = kwargs.get("device")
+    if device is None or torch.device(device).type != "cuda":
+        return _new_storage(cls, *args, **kwargs)
+    (content,) = args or (0,)
+    if isinstance(content, int):
+        made = torch.empty(content, dtype=torch.uint8, device=device)
+    else:
+        made = torch.tensor(content, dtype=torch.uint8, device=device)
+    return made.untyped_storage()
+
+
+_resize_storage = torch.UntypedStorage.resize_
+
+
+def _resize(self: Any, size: int) -> Any:
+    if not self.is_cuda:
+        return _resize_storage(self, size)
+    _C._resizeStorage(self, size)
+    return self
+
+
+def _share(self: Any) -> tuple[Any, ...]:
+    """What reductions.reduce_tensor() sends: a message takes the place of a handle,
+    and of the counter that a receiver who knows the memory already gives back."""
+    torch.cuda._lazy_init()
+    message = _C._sendStorage(self)
+    return self.device.index, message, self.nbytes(), 0, message, 0, b"", False
+
+
+def _new_shared(cls: type, device: int, message: bytes, *others: Any) -> Any:
+    return _sharing._rebuild_storage(torch.device("cuda", device), message)
+
+
+def _release_shared(cls: type, message: bytes, *others: Any, **options: Any) -> None:
+    _C._receiveStorage(message)
+
+
+def _install_storages() -> None:
+    storage = torch.UntypedStorage
+    storage.__new__ = staticmethod(_new_untyped_storage)
+    storage.resize_ = _resize
+    storage._share_cuda_ = _share
+    storage._new_shared_cuda = classmethod(_new_shared)
+    storage._release_ipc_counter_cuda = classmethod(_release_shared)
+
+
+def _install_tensor_types() -> None:
+    """torch.cuda.FloatTensor and its kind are there and refuse to make tensors."""
+    for name in openreg.__all__:
+        if name.endswith("Tensor"):
+            setattr(torch.cuda, name, getattr(openreg, name))
+    torch.set_default_tensor_type = _set_default_tensor_type
+
+
+_torch_set_default_tensor_type = torch.set_default_tensor_type
+
+
+@functools.wraps(_torch_set_default_tensor_type)
+def _set_default_tensor_type(t: Any) -> None:
+    kind = torch._import_dotted_name(t) if isinstance(t, str) else t
+    if getattr(kind, "is_cuda", False):
+        torch.set_default_dtype(kind.dtype)
+        torch.set_default_device("cuda")
+    else:
+        _torch_set_default_tensor_type(kind)
+        torch.set_default_device(None)
+
+
+# --- memory that is no GPU's --------------------------------------------------
+
+_INSTEAD = "copy it to the host first, with tensor.cpu()"
+_torch_dlpack = torch.Tensor.__dlpack__
+_torch_dlpack_device = torch.Tensor.__dlpack_device__
+
+
+def _dlpack(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if self.is_cuda:
+        raise BufferError(str(_refusals.refusal("DLPack of a CUDA tensor", _INSTEAD)))
+    return _torch_dlpack(self, *args, **kwargs)
+
+
+def _dlpack_device(self: Any) -> Any:
+    if self.is_cuda:
+        raise BufferError(str(_refusals.refusal("DLPack of a CUDA tensor", _INSTEAD)))
+    return _torch_dlpack_device(self)
+
+
+def _array_interface(self: Any) -> NoReturn:
+    """An AttributeError, so that libraries who look for the interface find none."""
+    raise AttributeError(
+        str(_refusals.refusal("__cuda_array_interface__", _INSTEAD))
+        if self.is_cuda
+        else "Can't get __cuda_array_interface__ on non-CUDA tensor type: "
+        f"{self.type()} If CUDA data is required use tensor.cuda() to copy tensor to "
+        "device memory."
+    )
+
+
+def _refuse_foreign_views() -> None:
+    torch.Tensor.__dlpack__ = _dlpack
+    torch.Tensor.__dlpack_device__ = _dlpack_device
+    torch.Tensor.__cuda_array_interface__ = property(_array_interface)
+
+
+# --- what NVIDIA's management library tells -----------------------------------
+
+_NVML = "NVML reads the sensors of a GPU, and there is none"
+
+
+def _install_figures() -> None:
+    for name in (
+        "clock_rate",
+        "device_memory_used",
+        "list_gpu_processes",
+        "memory_usage",
+        "utilization",
+    ):
+        setattr(torch.cuda, name, getattr(openreg, name))
+    torch.cuda.memory.list_gpu_processes = openreg.list_gpu_processes
+    torch.cuda.power_draw = _refusals.refuse("torch.cuda.power_draw()", _NVML)
+    torch.cuda.temperature = _refusals.refuse("torch.cuda.temperature()", _NVML)
+    # A machine may have both NVIDIA's driver and this CUDA.
+    torch.cuda._raw_device_count_nvml = lambda: -1
+    torch.cuda._raw_device_uuid_nvml = lambda: None
+
+
+# --- code for a GPU -----------------------------------------------------------
+
+_refuse_kernel = _refusals.refuse(
+    "torch.cuda._compile_kernel()", _refusals.CODE_FOR_A_GPU
+)
+
+
+def _refuse_extensions() -> None:
+    from torch.utils import cpp_extension
+
+    # Whatever compiles or links for CUDA asks where CUDA is.
+    cpp_extension._join_cuda_home = _refusals.refuse(
+        "an extension with CUDA sources", _refusals.CODE_FOR_A_GPU
+    )
+
+
+def _leave_triton_out() -> None:
+    """Where it is installed, Inductor would ask it for the GPU."""
+    from torch.utils import _triton
+
+    _triton.has_triton = lambda: False
+    _triton.has_triton_package = lambda: False
+
+
+def _refuse_triton() -> None:
+    """Not its interpreter: a kernel is of another class there."""
+    jit = sys.modules["triton.runtime.jit"]
+    jit.JITFunction.run = _refusals.refuse(
+        "a Triton kernel",
+        "it is compiled for a GPU. Set TRITON_INTERPRET=1 before triton is imported, "
+        "and Triton's interpreter runs it on the CPU",
+    )
+
+
+# --- NCCL ---------------------------------------------------------------------
+
+
+def _install_nccl() -> None:
+    """torch.distributed makes a ProcessGroupNCCL for "nccl"; it gets ours."""
+    from torch.distributed import constants, distributed_c10d
+
+    from torch_openreg.distributed import ProcessGroupOCCL
+
+    for module in (torch._C._distributed_c10d, distributed_c10d, torch.distributed):
+        module.ProcessGroupNCCL = ProcessGroupOCCL
+    distributed_c10d._NCCL_AVAILABLE = True
+    distributed_c10d.default_pg_nccl_timeout = constants.default_pg_timeout
+    distributed_c10d.__all__ += ["ProcessGroupNCCL"]
