@@ -35,9 +35,8 @@ void restorePool(
   const auto changed = poolOf(device).restore(checkpoint);
   TORCH_CHECK(
       changed,
-      "the memory pool cannot be brought back: it has given a segment back to "
-      "openreg:",
-      static_cast<int>(device),
+      "the memory pool cannot be brought back: it has given a segment back to ",
+      Device(openreg::kDeviceType, device),
       ", or work in other streams still uses a block");
   const std::unordered_set<void*> freed(
       changed->freed.begin(), changed->freed.end());

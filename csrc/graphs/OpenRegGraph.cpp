@@ -152,12 +152,15 @@ void OpenRegGraph::register_generator_state(const at::Generator& generator) {
 void OpenRegGraph::capture_begin(MempoolId_t pool, at::GraphCaptureMode mode) {
   TORCH_CHECK(
       !exec_ && !graph_,
-      "This OpenRegGraph instance already owns a captured graph. "
+      "This ",
+      deviceTitle(),
+      "Graph instance already owns a captured graph. "
       "To capture a new graph, create a new instance.");
   const OpenRegStream stream = getCurrentOpenRegStream();
   TORCH_CHECK(
       stream != getDefaultOpenRegStream(),
-      "OpenReg graphs must be captured on a non-default stream. "
+      deviceTitle(),
+      " graphs must be captured on a non-default stream. "
       "(However, after capture, it's ok to replay them on the default "
       "stream.)");
   TORCH_CHECK(
@@ -201,7 +204,9 @@ void OpenRegGraph::capture_end() {
   }
   if (nodes == 0) {
     TORCH_WARN(
-        "The OpenReg graph is empty. This usually means that the graph was "
+        "The ",
+        deviceTitle(),
+        " graph is empty. This usually means that the graph was "
         "attempted to be captured on wrong device or stream.");
   }
 }
@@ -224,7 +229,9 @@ void OpenRegGraph::instantiate() {
 const OpenRegGraph::Captured& OpenRegGraph::captured(const char* method) const {
   TORCH_CHECK(
       captured_,
-      "Called OpenRegGraph::",
+      "Called ",
+      deviceTitle(),
+      "Graph::",
       method,
       " without a preceding successful capture.");
   return *captured_;
@@ -268,7 +275,8 @@ void OpenRegGraph::enable_debug_mode() {
 void OpenRegGraph::debug_dump(const std::string& path) {
   if (!debugMode && !keepsGraph_) {
     TORCH_WARN(
-        "OpenReg graphs debug not enabled, set with "
+        deviceTitle(),
+        " graphs debug not enabled, set with "
         "[graph].enable_debug_mode()");
     return;
   }
@@ -281,8 +289,9 @@ void OpenRegGraph::debug_dump(const std::string& path) {
 orGraph_t OpenRegGraph::raw_graph() const {
   TORCH_CHECK(
       keepsGraph_,
-      "You cannot access the raw orGraph_t instance unless OpenRegGraph was "
-      "initialized with keep_graph=true");
+      "You cannot access the raw orGraph_t instance unless ",
+      deviceTitle(),
+      "Graph was initialized with keep_graph=true");
   TORCH_CHECK(
       graph_,
       "You cannot access the raw orGraph_t instance until capture_end() has "

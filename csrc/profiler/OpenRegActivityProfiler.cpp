@@ -249,7 +249,7 @@ class OpenRegActivityProfiler final : public libkineto::IActivityProfiler {
       ActivityType::GPU_MEMCPY,
       ActivityType::GPU_MEMSET,
       ActivityType::CONCURRENT_KERNEL,
-      ActivityType::PRIVATEUSE1_RUNTIME};
+      kRuntimeRows};
 };
 
 REGISTER_PRIVATEUSE1_PROFILER(OpenRegActivityProfiler);

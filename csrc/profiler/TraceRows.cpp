@@ -29,6 +29,14 @@ bool isLaunch(std::string_view call) {
   return call == "orLaunchKernel";
 }
 
+// In CUDA's place a call has the name that CUDA's has.
+std::string nameOf(const orActivityRecord& record) {
+  const std::string_view name = record.name;
+  return record.kind == orActivityRuntime && kDeviceType == DeviceType::CUDA
+      ? c10::str("cuda", name.substr(2))
+      : std::string(name);
+}
+
 } // namespace
 
 TraceRows::TraceRows(
@@ -67,7 +75,7 @@ void TraceRows::add(const std::vector<orActivityRecord>& records) {
 TraceRows::Row& TraceRows::addRow(
     const orActivityRecord& record,
     ActivityType type) {
-  buffer_->emplace_activity(buffer_->span, type, record.name);
+  buffer_->emplace_activity(buffer_->span, type, nameOf(record));
   Row& row = *buffer_->activities.back();
   row.startTime = static_cast<int64_t>(record.start) + toUnixTime_;
   row.endTime = static_cast<int64_t>(record.end) + toUnixTime_;
@@ -87,7 +95,7 @@ void TraceRows::addCall(const orActivityRecord& record) {
       (isLaunch(record.name) && !launched_.contains(record.correlation))) {
     return;
   }
-  Row& row = addRow(record, ActivityType::PRIVATEUSE1_RUNTIME);
+  Row& row = addRow(record, kRuntimeRows);
   row.device = libkineto::processId();
   row.resource = static_cast<int32_t>(record.thread);
   row.flow.start = 1;

@@ -1,6 +1,8 @@
 // The device's part of a trace: rows for Kineto, made of libopenreg's records.
 #pragma once
 
+#include "runtime/OpenRegDeviceType.h"
+
 #include <openreg.h>
 
 #include <libkineto.h>
@@ -15,6 +17,12 @@
 #include <vector>
 
 namespace c10::openreg::profiler {
+
+/// The category of calls of libopenreg.
+C10_HIDDEN inline const libkineto::ActivityType kRuntimeRows =
+    kDeviceType == DeviceType::CUDA
+    ? libkineto::ActivityType::CUDA_RUNTIME
+    : libkineto::ActivityType::PRIVATEUSE1_RUNTIME;
 
 /// What the thread that queued a piece of work was doing, as PyTorch's profiler
 /// numbers it: the innermost operator and the innermost range of the user; 0: none.

@@ -1,5 +1,7 @@
 #include "runtime/OpenRegAllocatorConfig.h"
 
+#include "runtime/OpenRegDeviceType.h"
+
 #include <c10/core/AllocatorConfig.h>
 
 #include <algorithm>
@@ -54,7 +56,9 @@ void checkKeys(const std::string& settings) {
         AcceleratorAllocatorConfig::getKeys().contains(tokens[i]),
         "Unrecognized key '",
         tokens[i],
-        "' in OpenReg allocator config.");
+        "' in ",
+        deviceTitle(),
+        " allocator config.");
     i = tokens.skipKey(i);
     if (i + 1 < tokens.size()) {
       tokens.checkToken(++i, ",");

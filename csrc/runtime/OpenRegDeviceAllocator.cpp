@@ -83,8 +83,8 @@ void deletePointer(void* pointer) {
   DeviceMemory& memory = memoryOf(device);
   const size_t bytes = sizeForProfiler(memory, pointer);
   if (!memory.free(pointer, contextFor(memory.pool(), PoolRecord::All))) {
-    warnQuietly(
-        c10::str("openreg:", device, " has no allocation at ", pointer));
+    warnQuietly(c10::str(
+        Device(kDeviceType, device), " has no allocation at ", pointer));
   } else if (C10_UNLIKELY(bytes != 0)) {
     report(device, pointer, -static_cast<int64_t>(bytes));
   }
@@ -135,7 +135,8 @@ void deleteRawPointer(void* pointer) {
   TORCH_CHECK_WITH(
       OutOfMemoryError,
       false,
-      "OpenReg out of memory. Tried to allocate ",
+      deviceTitle(),
+      " out of memory. Tried to allocate ",
       format_size(memory.pool().segmentSizeFor(nbytes)),
       ". GPU ",
       static_cast<int>(device),

@@ -14,6 +14,10 @@ DeviceType servedDeviceType() {
   return type;
 }
 
+const char* deviceTitle() {
+  return servedDeviceType() == DeviceType::CUDA ? "CUDA" : "OpenReg";
+}
+
 DispatchKey servedKey(DispatchKey key) {
   return toRuntimePerBackendFunctionalityKey(
       toFunctionalityKey(key),

@@ -17,6 +17,9 @@ DeviceType servedDeviceType();
 DispatchKey servedKey(DispatchKey key);
 // docs:end device-type
 
+/// What messages call it: "OpenReg", or "CUDA".
+const char* deviceTitle();
+
 // Each library has constants of its own, which are set before what follows in a file.
 C10_HIDDEN inline const DeviceType kDeviceType = servedDeviceType();
 /// The key of plain tensors, and what they are made with.

@@ -55,8 +55,8 @@ void OpenRegEvent::record(const OpenRegStream& stream) {
   }
   TORCH_CHECK(
       device_ == stream.device_index(),
-      "the event was recorded on openreg:",
-      static_cast<int>(device_),
+      "the event was recorded on ",
+      Device(kDeviceType, device_),
       ", so it cannot be recorded on a stream of ",
       stream.device());
   recordEvent(event_, stream);

@@ -1,5 +1,7 @@
 #include "runtime/OpenRegException.h"
 
+#include "runtime/OpenRegDeviceType.h"
+
 #include <c10/util/Exception.h>
 
 namespace c10::openreg {
@@ -11,7 +13,8 @@ std::string describe(
     const std::string& detail,
     const std::string& where) {
   return c10::str(
-      "OpenReg error: ",
+      deviceTitle(),
+      " error: ",
       orGetErrorString(status),
       "\n",
       detail,

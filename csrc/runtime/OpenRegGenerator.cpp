@@ -52,15 +52,17 @@ void GeneratorState::useIn(const OpenRegStream& stream) {
   }
   TORCH_CHECK(
       captures_ > 0,
-      "Attempt to increase offset for an OpenReg generator not in capture "
-      "mode.\n"
+      "Attempt to increase offset for an ",
+      deviceTitle(),
+      " generator not in capture mode.\n"
       "Register it with the graph before the capture begins: "
       "graph.register_generator_state(generator).");
   TORCH_CHECK(
       isCapturing(stream),
       "Offset increment outside graph capture encountered unexpectedly: a "
-      "graph that draws from this OpenReg generator is being captured, in "
-      "another stream than ",
+      "graph that draws from this ",
+      deviceTitle(),
+      " generator is being captured, in another stream than ",
       stream.unwrap(),
       ".");
   if (lastCapturing_ && captureOf(*lastCapturing_) != captureOf(stream)) {
@@ -137,10 +139,13 @@ OpenRegGeneratorImpl* OpenRegGeneratorImpl::clone_impl() const {
 void OpenRegGeneratorImpl::checkNotCapturing(const char* method) const {
   TORCH_CHECK(
       !isCapturing(currentStreamOf(device())),
-      "Cannot call OpenRegGeneratorImpl::",
+      "Cannot call ",
+      deviceTitle(),
+      "GeneratorImpl::",
       method,
-      " during OpenReg graph capture. Call it before the capture or before a "
-      "replay.");
+      " during ",
+      deviceTitle(),
+      " graph capture. Call it before the capture or before a replay.");
 }
 
 void OpenRegGeneratorImpl::set_current_seed(uint64_t seed) {
@@ -148,8 +153,9 @@ void OpenRegGeneratorImpl::set_current_seed(uint64_t seed) {
   if (C10_UNLIKELY(isCapturing(currentStreamOf(device())))) {
     TORCH_CHECK(
         seed == current_seed(),
-        "OpenRegGeneratorImpl::set_current_seed can be called during stream "
-        "capture only if new seed is the same as the original seed.");
+        deviceTitle(),
+        "GeneratorImpl::set_current_seed can be called during stream capture "
+        "only if new seed is the same as the original seed.");
     return;
   }
   const auto lock = state->settle();

@@ -117,10 +117,10 @@ OpenRegStream getStreamFromExternal(orStream_t stream, DeviceIndex device) {
   OPENREG_CHECK(orStreamGetDevice(stream, &owner));
   TORCH_CHECK(
       owner == device,
-      "the stream belongs to openreg:",
-      owner,
-      ", not to openreg:",
-      static_cast<int>(device));
+      "the stream belongs to ",
+      Device(kDeviceType, static_cast<DeviceIndex>(owner)),
+      ", not to ",
+      Device(kDeviceType, device));
   // The default stream has one id, however it was obtained.
   const OpenRegStream defaultStream = getDefaultOpenRegStream(device);
   return stream == defaultStream.stream() ? defaultStream

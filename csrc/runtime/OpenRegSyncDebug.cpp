@@ -30,9 +30,10 @@ void noteSynchronization() {
   if (C10_LIKELY(mode == SyncDebugMode::Disabled)) {
     return;
   }
-  constexpr auto kSentence = "called a synchronizing OpenReg operation";
-  TORCH_CHECK(mode != SyncDebugMode::Error, kSentence);
-  TORCH_WARN(kSentence);
+  const auto sentence =
+      c10::str("called a synchronizing ", deviceTitle(), " operation");
+  TORCH_CHECK(mode != SyncDebugMode::Error, sentence);
+  TORCH_WARN(sentence);
 }
 
 void noteSynchronization(orStream_t stream) {

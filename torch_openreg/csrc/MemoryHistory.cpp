@@ -240,8 +240,9 @@ void beginAllocateToPool(int64_t device, const PoolId& id) {
       id.first,
       ", ",
       id.second,
-      ") is in use on openreg:",
-      device,
+      ") is in use on ",
+      c10::Device(
+          c10::openreg::kDeviceType, static_cast<c10::DeviceIndex>(device)),
       " already; leave the context it was entered in first");
 }
 

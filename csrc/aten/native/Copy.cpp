@@ -106,8 +106,11 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
   // A graph could not find pageable memory again.
   TORCH_CHECK(
       !capturing || c10::openreg::isPinned(host.const_data_ptr()),
-      "Cannot copy between CPU and OpenReg tensors during OpenReg graph "
-      "capture unless the CPU tensor is pinned. Please use "
+      "Cannot copy between CPU and ",
+      c10::openreg::deviceTitle(),
+      " tensors during ",
+      c10::openreg::deviceTitle(),
+      " graph capture unless the CPU tensor is pinned. Please use "
       "tensor.pin_memory() or allocate the tensor with pin_memory=True.");
   if (!non_blocking) {
     c10::openreg::noteSynchronization(stream); // before anything is copied

@@ -20,8 +20,10 @@ std::string sendStorage(const Storage& storage) {
   }
   TORCH_CHECK(
       !isReceived(impl.data_ptr()),
-      "Attempted to send OpenReg tensor received from another process; this is "
-      "not currently supported. Consider cloning before sending.");
+      "Attempted to send ",
+      deviceTitle(),
+      " tensor received from another process; this is not currently supported. "
+      "Consider cloning before sending.");
   beginWrite(impl); // the other process may write
   getCurrentOpenRegStream(storage.device().index()).synchronize();
   sentBlocks().collect();
