@@ -35,7 +35,7 @@ torch.cuda.set_sync_debug_mode("error")
 try:
     torch.ones(1, device="cuda").item()
 except RuntimeError as error:
-    assert "called a synchronizing" in str(error)
+    assert "synchronizing CUDA operation" in str(error)
 else:
     raise AssertionError("item() did not raise")
 torch.cuda.set_sync_debug_mode(0)

@@ -55,8 +55,8 @@ def _load_library() -> None:
         built_for = f"CUDA {version.cuda}" if version.cuda else f"ROCm {version.hip}"
         raise RuntimeError(
             f"OPENREG_AS=cuda needs a torch built without CUDA, but this one is for "
-            f"{built_for}: unset OPENREG_AS to use it with a GPU, or install the CPU's "
-            "with `pip install torch --index-url https://download.pytorch.org/whl/cpu`"
+            f"{built_for}: unset OPENREG_AS to use it with a GPU, or install torch's "
+            "build for the CPU in its place"
         )
     _settings.translate()
     _say_so()

@@ -35,8 +35,10 @@ class LaunchRecords {
   std::vector<bool> stamped_;
 };
 
-/// What a launch runs. Constant; shared by the executable graph and the launches
-/// that are queued.
+/// What a launch runs. Constant but for the time of its fastest run; shared by the
+/// executable graph and the launches that are queued.
+///
+/// Threads: any.
 class Program {
  public:
   /// Takes a share in the nodes, child graphs included.
