@@ -239,8 +239,8 @@ def resolve(name):
     raise ImportError(name)
 
 
-# A group of entry points, and the module of examples/mini_backend.
-ELSEWHERE = {"torch.backends", "torch.mini"}
+# A group of entry points, the module of examples/mini_backend, and a file.
+ELSEWHERE = {"torch.backends", "torch.mini", "torch_openreg.pth"}
 
 
 def python_names():
@@ -282,13 +282,17 @@ def test_cpp_names_exist():
     assert names
 
 
+# The parts of the package that read variables of their own.
+SETTINGS = [PACKAGE / name for name in ("cuda", "memory", "openreg")]
+
+
 def test_environment_variables_exist():
     pattern = r"\b(?:OPENREG|TORCH|PYTORCH)_[A-Z_]+\b"
     named = {name for page in pages() for name in re.findall(pattern, page.read_text())}
     ours = {name for name in named if name.startswith("OPENREG")}
     code = "".join(
         path.read_text()
-        for folder in (ROOT / "csrc", OPENREG, PACKAGE / "openreg", PACKAGE / "memory")
+        for folder in (ROOT / "csrc", OPENREG, *SETTINGS)
         for path in folder.rglob("*.*")
         if path.suffix in (".cpp", ".h", ".py", ".inl") and "build" not in path.parts
     )
