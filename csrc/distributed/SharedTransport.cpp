@@ -96,12 +96,17 @@ bool SharedTransport::find(const Span* span, Place* place) const {
 }
 
 // Another rank's memory; nothing that it says is taken for granted.
-char* SharedTransport::reach(int peer, const Place& place, uint64_t bytes) {
+char* SharedTransport::reach(
+    int peer,
+    const Place& place,
+    uint64_t bytes,
+    DataType type) {
   if (bytes == 0) {
     return nullptr;
   }
   auto& memories = ranks_[static_cast<size_t>(peer)].memories;
   if (place.memory >= memories.size() || place.bytes != bytes ||
+      place.offset % sizeOf(type) != 0 ||
       place.offset > memories[place.memory].address.bytes ||
       bytes > memories[place.memory].address.bytes - place.offset) {
     throw Failure(
@@ -265,7 +270,7 @@ void SharedTransport::runDirect(const Collective& call, Deadline deadline) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) {
       const auto i = static_cast<size_t>(peer);
-      sources[i] = reach(peer, offers_[i].given, call.takes(peer));
+      sources[i] = reach(peer, offers_[i].given, call.takes(peer), call.type);
     }
   }
   if (call.kind == Kind::Broadcast) {
@@ -307,7 +312,11 @@ void SharedTransport::broadcastDirect(const Collective& call) {
   for (int peer = 0; peer < size_; ++peer) {
     char* const place = peer == rank_
         ? memory.data
-        : reach(peer, offers_[static_cast<size_t>(peer)].taken, memory.bytes);
+        : reach(
+              peer,
+              offers_[static_cast<size_t>(peer)].taken,
+              memory.bytes,
+              call.type);
     if (peer == call.root) {
       root = place;
     } else {

@@ -59,7 +59,7 @@ class SharedTransport final : public Transport {
   const char* stagingOf(const Collective& call, int owner) const;
   void stage(const Collective& call, size_t from);
   void checkOffers(const Collective& call);
-  char* reach(int peer, const Place& place, uint64_t bytes);
+  char* reach(int peer, const Place& place, uint64_t bytes, DataType type);
 
   void runDirect(const Collective& call, Deadline deadline);
   void broadcastDirect(const Collective& call);

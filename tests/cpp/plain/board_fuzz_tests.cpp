@@ -37,4 +37,15 @@ TEST(BoardFuzzTest, NoMutationOfALineCrashesItsReader) {
   }
 }
 
+TEST(BoardFuzzTest, MemoryThatBeginsWithinAnElementIsRefused) {
+  board_samples::Victim victim;
+  constexpr size_t kBytes = 100'000;
+  for (const size_t offset : {0, 2, 4}) {
+    const auto theirs = victim.honestLine(victim.allReduce(kBytes, offset));
+    EXPECT_EQ(
+        victim.read(victim.allReduce(kBytes), theirs),
+        offset % sizeof(float) == 0);
+  }
+}
+
 } // namespace

@@ -58,12 +58,12 @@ class Victim {
     return run(call, 0, within(20));
   }
 
-  Collective allReduce(size_t bytes) {
+  Collective allReduce(size_t bytes, size_t offset = 0) {
     Collective call;
     call.kind = Kind::AllReduce;
     call.type = DataType::Float;
     call.operation = Operation::Sum;
-    call.inputs = call.outputs = {{own_.data(), bytes}};
+    call.inputs = call.outputs = {{own_.data() + offset, bytes}};
     return call;
   }
   Collective broadcast(size_t bytes) {
