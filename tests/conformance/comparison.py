@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-DEVICE = torch.device("openreg:0")
+NAME = torch.accelerator.current_accelerator().type  # or, in its place, CUDA
+DEVICE = torch.device(NAME, 0)
 
 
 # --- arguments ----------------------------------------------------------------
@@ -54,7 +55,7 @@ def seed(number):
     # torch.manual_seed() also keeps the call and its stack for each kind of device
     # that is not there.
     torch.default_generator.manual_seed(number)
-    torch.openreg.manual_seed(number)
+    torch.get_device_module(DEVICE).manual_seed(number)
 
 
 @dataclass
@@ -140,7 +141,7 @@ def words(outcome):
 def text(value):
     """The words, without what goes with the device: its name, the kernels that an
     operator has if it has none for it, and the place in PyTorch's sources."""
-    words = str(value).replace("openreg:0", "cpu").replace("openreg", "cpu")
+    words = str(value).replace(f"{NAME}:0", "cpu").replace(NAME, "cpu")
     words = re.sub(r"(Could not run '\S+' with) .*", r"\1", words, flags=re.S)
     return re.sub(r"\S+\.(cpp|h):\d+", "", words)
 

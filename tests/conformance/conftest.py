@@ -11,7 +11,7 @@ def device(request):
     """Ends the run if a test breaks the device: nothing can be learnt after it."""
     yield
     try:
-        torch.openreg.synchronize()
+        torch.accelerator.synchronize()
     except torch.AcceleratorError as error:
         request.session.shouldstop = f"{request.node.name} broke the device: {error}"
 

@@ -21,7 +21,7 @@ def learn(op):
     if torch.float32 in op.supported_dtypes("cpu"):
         for sample in samples(op, torch.float32, limit=4):
             call(op.op, arguments(op, sample), DEVICE)
-        torch.openreg.synchronize()
+        torch.accelerator.synchronize()
 
 def wrong_calls():
     for op in op_db:
@@ -37,7 +37,7 @@ for op, given in wrong_calls():
     for _ in range(2):  # a call may be learnt from
         found = call(op.op, given, DEVICE).forward
         try:
-            torch.openreg.synchronize()
+            torch.accelerator.synchronize()
         except torch.AcceleratorError as error:
             asserts.append(op.name)
             if str(expected) not in str(error):

@@ -5,7 +5,7 @@ import re
 import types
 
 import torch
-from observer import case
+from observer import NAME, case
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 
@@ -21,10 +21,10 @@ def members(thing):
     names |= {"__enter__", "__exit__", "_as_parameter_"} & set(dir(thing))
     for name in sorted(names):
         if name in getattr(thing, "__dict__", {}):
-            yield name.replace("openreg", "<dev>"), lambda: "attribute"
+            yield name.replace(NAME, "<dev>"), lambda: "attribute"
         else:
             yield (
-                name.replace("openreg", "<dev>"),
+                name.replace(NAME, "<dev>"),
                 lambda name=name: kind(thing, name),
             )
 

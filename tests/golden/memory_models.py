@@ -11,7 +11,7 @@ import gc
 
 import torch
 import torch.nn.functional as F
-from observer import case
+from observer import NAME, case
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -196,7 +196,7 @@ def train(o, make, autocast, checkpointed, optimizer, **options):
 
 
 def bfloat16():
-    return torch.autocast("openreg", dtype=torch.bfloat16)
+    return torch.autocast(NAME, dtype=torch.bfloat16)
 
 
 OPTIMIZERS = {

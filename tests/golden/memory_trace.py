@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import torch
-from observer import case, plain
+from observer import MODULE, case, plain
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -17,10 +17,9 @@ FIGURES = RECORD["figures"]
 
 def figures():
     """Names with brackets are functions, the others are keys of memory_stats()."""
-    m = torch.openreg
-    stats = m.memory_stats()
+    stats = MODULE.memory_stats()
     return [
-        getattr(m, name[:-2])() if name.endswith("()") else stats.get(name)
+        getattr(MODULE, name[:-2])() if name.endswith("()") else stats.get(name)
         for name in FIGURES
     ]
 
@@ -36,7 +35,7 @@ def segments():
             "default" if segment["stream"] == 0 else "other",
             [f"{block['size']} {block['state']}" for block in segment["blocks"]],
         ]
-        for segment in torch.openreg.memory_snapshot()
+        for segment in MODULE.memory_snapshot()
     ]
     return sorted(found, key=str)
 

@@ -5,9 +5,9 @@ import math
 
 import torch
 
-m = torch.openreg
-DEVICE = "openreg"
-FIRST = "openreg:0"
+DEVICE = torch.accelerator.current_accelerator().type  # or, in its place, CUDA
+m = torch.get_device_module(DEVICE)
+FIRST = f"{DEVICE}:0"
 
 
 def no_index():

@@ -25,6 +25,8 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from gate import Gate
 
+NAME = torch.accelerator.current_accelerator().type  # or, in its place, CUDA
+MODULE = torch.get_device_module(NAME)
 CASES = {}
 
 
@@ -46,7 +48,7 @@ class Busy:
     patience = 0.5  # seconds
 
     def __init__(self):
-        self._gate = Gate(torch.openreg.current_stream())
+        self._gate = Gate(MODULE.current_stream())
         self._timer = threading.Timer(self.patience, self.open)
         self._timer.daemon = True
         self._lock = threading.Lock()
@@ -64,8 +66,8 @@ class Busy:
 class Observer:
     """What a case works with; its name for the device's module is `m`."""
 
-    m = torch.openreg
-    device = "openreg"
+    m = MODULE
+    device = NAME
 
     def __init__(self):
         self._busy = []
@@ -103,7 +105,7 @@ def plain(value):
         return value.tolist()
     if isinstance(value, str):
         text = re.sub(r"0x[0-9a-f]{5,}", "<ptr>", value)
-        text = re.sub("openreg|privateuse(one|1)", "<dev>", text, flags=re.IGNORECASE)
+        text = re.sub(f"{NAME}|privateuse(one|1)", "<dev>", text, flags=re.IGNORECASE)
         return text.replace("torch_<dev>.<dev>", "torch.<dev>")
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
