@@ -279,3 +279,24 @@ def test_devices_of_one_process_reduce_with_nccls_functions(run_cuda):
         "[0.0, 1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0]",
         "[1.0, 3.0] [5.0, 7.0]",
     ]
+
+
+def test_operators_that_have_another_way_for_cuda_give_the_cpus_numbers(run_cuda):
+    code = """
+from torch.nn import functional as F
+torch.manual_seed(0)
+image, kernel = torch.randn(1, 3, 8, 8), torch.randn(4, 3, 3, 3)
+scores, words = torch.randn(9, 2, 5).log_softmax(2), torch.tensor([[1, 2], [3, 4]])
+lengths = torch.tensor([9, 8]), torch.tensor([2, 2])
+
+def run(place):
+    weight = kernel.to(place, copy=True).requires_grad_()
+    F.conv2d(image.to(place), weight, stride=2).square().sum().backward()
+    heard = scores.to(place, copy=True).requires_grad_()
+    F.ctc_loss(heard, words.to(place), *lengths).backward()
+    F.ctc_loss(heard, words.to(place), [9, 8], [2, 2]).backward()
+    return weight.grad.cpu(), heard.grad.cpu(), kernel.to(place).abs().cpu()
+
+print(all(map(torch.equal, run("cuda"), run("cpu"))))
+"""
+    assert run_cuda(code) == "True"

@@ -52,11 +52,34 @@ std::tuple<Tensor, Tensor, Tensor> convolutionBackward(
       output_mask);
 }
 
+// No library has a kernel for some lengths: there is the one for all.
+bool noLibraryCtcLoss(
+    const Tensor& /*log_probs*/,
+    const Tensor& /*targets*/,
+    IntArrayRef /*input_lengths*/,
+    IntArrayRef /*target_lengths*/,
+    int64_t /*blank*/) {
+  return false;
+}
+bool noLibraryCtcLossOfTensors(
+    const Tensor& /*log_probs*/,
+    const Tensor& /*targets*/,
+    const Tensor& /*input_lengths*/,
+    const Tensor& /*target_lengths*/,
+    int64_t /*blank*/) {
+  return false;
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   if (c10::openreg::kDeviceType != c10::DeviceType::CUDA) {
     return;
+  }
+  for (const char* name : {"_use_cudnn_ctc_loss", "_use_miopen_ctc_loss"}) {
+    m.impl(name, TORCH_FN(noLibraryCtcLoss));
+    m.impl(
+        c10::str(name, ".Tensor").c_str(), TORCH_FN(noLibraryCtcLossOfTensors));
   }
   m.impl("convolution", TORCH_FN(convolution_overrideable));
   m.impl("convolution_backward", TORCH_FN(convolutionBackward));
