@@ -8,9 +8,16 @@ import torch.distributed._symmetric_memory as symmetric
 
 
 @pytest.mark.parametrize(
-    "executor", ["thread", pytest.param("process", marks=pytest.mark.slow)]
+    "threads, executor",
+    [
+        (False, "thread"),
+        pytest.param(True, "thread", marks=pytest.mark.slow),
+        pytest.param(False, "process", marks=pytest.mark.slow),
+    ],
 )
-def test_ranks_read_and_write_each_others_memory_between_signals(executor, ranks):
+def test_ranks_read_and_write_each_others_memory_between_signals(
+    threads, executor, ranks
+):
     ranks(
         """
     x = symmetric.empty(5, dtype=torch.float32, device=device).fill_(float(rank))
@@ -32,6 +39,7 @@ def test_ranks_read_and_write_each_others_memory_between_signals(executor, ranks
     """,
         3,
         setup=SETUP,
+        threads=threads,
         OPENREG_DEVICE_COUNT="3",
         OPENREG_EXECUTOR=executor,
     )

@@ -1,5 +1,7 @@
 // torch.distributed._symmetric_memory: memory of all ranks of a host that each of them
 // can reach, and signals in it.
+#include "distributed/SymmetricMemory.h"
+
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceScope.h"
 #include "runtime/OpenRegSubmit.h"
@@ -23,6 +25,14 @@ namespace {
 
 namespace symmetric = c10d::symmetric_memory;
 using Signal = std::atomic<uint32_t>;
+using Call = std::function<void()>;
+
+std::function<void(const Call&)>& unlockedCall() {
+  // Never destroyed: Python may end before.
+  static auto* call =
+      new std::function<void(const Call&)>([](const Call& f) { f(); });
+  return *call;
+}
 
 /// An allocation: the buffer, then the signals of all channels.
 struct Allocation {
@@ -327,7 +337,10 @@ class Allocator final : public symmetric::SymmetricMemoryAllocator {
             "symmetric_memory", ranks->getStore())};
     const uint64_t round = rounds_[{*name, info.rank}]++;
     lock.unlock(); // others of this process may be ranks too
-    auto memory = c10::make_intrusive<PeerMemory>(entry.block, info, round);
+    c10::intrusive_ptr<PeerMemory> memory;
+    unlockedCall()([&] {
+      memory = c10::make_intrusive<PeerMemory>(entry.block, info, round);
+    });
     lock.lock();
     return find(pointer)
         .memories.emplace(*name, std::move(memory))
@@ -376,4 +389,9 @@ const bool registered = [] {
 }();
 
 } // namespace
+
+void setUnlockedCall(std::function<void(const Call&)> call) {
+  unlockedCall() = std::move(call);
+}
+
 } // namespace c10::openreg::occl

@@ -1,6 +1,7 @@
 // torch_openreg._distributed: process groups of openreg devices.
 #include "distributed/FlightRecorder.h"
 #include "distributed/ProcessGroupOCCL.h"
+#include "distributed/SymmetricMemory.h"
 
 #include <torch/csrc/utils/pybind.h>
 
@@ -138,6 +139,13 @@ PYBIND11_MODULE(_distributed, module) {
           const py::gil_scoped_acquire acquired;
           return make(store, rank, size, timeout);
         });
+  });
+  c10::openreg::occl::setUnlockedCall([](const auto& call) {
+    std::optional<py::gil_scoped_release> released;
+    if (PyGILState_Check() != 0) {
+      released.emplace();
+    }
+    call();
   });
 }
 
