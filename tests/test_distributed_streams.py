@@ -46,19 +46,67 @@ def test_a_call_returns_while_its_stream_is_busy_and_wait_does_not_block(ranks):
     )
 
 
-def test_memory_of_a_call_under_way_is_not_given_to_others(ranks):
+# What each kind of call is given, by make(); each is under way until rank 1 comes.
+UNDER_WAY = """
+    def pair():
+        return [make(), make()]
+    def messages():
+        call = dist.irecv if rank == 0 else dist.isend
+        return dist.batch_isend_irecv([dist.P2POp(call, make(), 1 - rank)])
+    def coalesced():
+        with dist._coalescing_manager(device=device, async_ops=True) as manager:
+            dist.all_reduce(make()); dist.all_reduce(make())
+        return manager
+    options = {"async_op": True}
+    kinds = {
+        "all_reduce": lambda: dist.all_reduce(make(), **options),
+        "broadcast": lambda: dist.broadcast(make(), 0, **options),
+        "reduce": lambda: dist.reduce(make(), 0, **options),
+        "all_gather": lambda: dist.all_gather(pair(), make(), **options),
+        "all_gather_single": lambda: dist.all_gather_single(make(2), make(), **options),
+        "gather": lambda: dist.gather(make(), None if rank else pair(), **options),
+        "scatter": lambda: dist.scatter(make(), None if rank else pair(), **options),
+        "reduce_scatter": lambda: dist.reduce_scatter(make(), pair(), **options),
+        "reduce_scatter_single": lambda: dist.reduce_scatter_single(make(), make(2), **options),
+        "all_to_all": lambda: dist.all_to_all(pair(), pair(), **options),
+        "all_to_all_single": lambda: dist.all_to_all_single(make(2), make(2), **options),
+        "message": lambda: (dist.isend if rank else dist.irecv)(make(), 1 - rank),
+        "messages": messages,
+        "coalesced": coalesced,
+    }
+"""
+
+
+@pytest.mark.parametrize(
+    "transport", ["auto", pytest.param("gloo", marks=pytest.mark.slow)]
+)
+def test_memory_of_any_call_under_way_is_not_given_to_others(ranks, transport):
     ranks(
         """
-    out = torch.empty(size * 1000, device=device)
-    for round in range(10):
-        x = torch.full((1000,), float(round), device=device)
-        work = dist.all_gather_single(out, x, async_op=True)
-        del x
-        for _ in range(5):
-            torch.full((1000,), -1.0, device=device)
-        work.wait()
-        assert out.eq(round).all().item()
-    """
+    store, mine = connect(), set()
+    def make(parts=1):
+        tensor = torch.ones(1000 * parts, device=device)
+        mine.add(tensor.data_ptr())
+        return tensor
+    def others():  # as large, and at once on the same stream
+        made = [torch.ones(1000 * parts, device=device) for parts in (1, 2) * 5]
+        return {tensor.data_ptr() for tensor in made}
+"""
+        + UNDER_WAY
+        + """
+    for kind, call in kinds.items():
+        mine.clear()
+        if rank == 1:
+            store.wait([kind])
+        call()  # neither its tensors nor its Work are kept
+        if rank == 0:
+            assert not mine & others(), kind
+            store.set(kind, "1")
+        torch.openreg.synchronize()
+        if rank == 0:
+            assert mine & others(), kind  # afterwards it is
+    """,
+        OPENREG_OCCL_TRANSPORT=transport,
     )
 
 
