@@ -301,6 +301,19 @@ def test_a_folder_that_cannot_be_written_is_named_with_a_way_out(number):
         torch.compile(lambda x: x * 7 - 1)(torch.ones(3, device="openreg"))
 
 
+@pytest.mark.parametrize("below", [pytest.param("", marks=pytest.mark.slow), "/folder"])
+def test_a_cache_folder_that_is_a_file_is_named_with_a_way_out(
+    below, run_python, tmp_path
+):
+    file = tmp_path / "file"
+    file.touch()
+    code = "import torch; torch.compile(torch.sin)"
+    failed = run_python(code, check=False, TORCHINDUCTOR_CACHE_DIR=f"{file}{below}")
+    last = failed.stderr.splitlines()[-1]
+    assert f"cannot write its code to {file}{below}: " in last
+    assert "Set TORCHINDUCTOR_CACHE_DIR to a folder of your own" in last
+
+
 def test_an_operator_that_cannot_be_lowered_is_named_with_a_way_out():
     def refuse(*args, **kwargs):
         raise NotImplementedError("no such kernel")

@@ -31,6 +31,12 @@ def _install_recording_backend() -> None:
     install()
 
 
+def _install_cache_folder() -> None:
+    from .cache_folder import install
+
+    install()
+
+
 # docs:begin wait-for-dynamo
 def install() -> None:
     """Have Dynamo know the device from its own first moment on."""
@@ -39,6 +45,7 @@ def install() -> None:
         on_import("torch._dynamo", _install_substitutes)
         on_import("torch._dynamo.backends.cudagraphs", _install_recording_backend)
     on_import("torch.nn.attention.flex_attention", _install_flex_attention)
+    on_import("torch._inductor.runtime.cache_dir_utils", _install_cache_folder)
 
 
 # docs:end wait-for-dynamo

@@ -6,7 +6,6 @@ asks for ``device.type`` gets the CPU's answer.
 """
 
 import contextlib
-import errno
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,6 +22,7 @@ from torch.utils._pytree import tree_any, tree_map
 
 from torch_openreg import _names, openreg
 from torch_openreg._device_name import NAME
+from torch_openreg.dynamo.cache_folder import say_where_to_write
 
 from . import _wrapper
 
@@ -104,7 +104,7 @@ def _codegen(original: Callable[..., Any]) -> Callable[..., Any]:
         _wrapper.register_shadow(is_active)
         _shadow_graph(gm)
         inputs = [_shadow_value(value) for value in example_inputs]
-        with _activate(), _say_the_way_out():
+        with _activate(), _say_the_way_out(), say_where_to_write():
             return original(gm, inputs, *args, **kwargs)
 
     return fx_codegen_and_compile
@@ -126,13 +126,6 @@ def _say_the_way_out() -> Iterator[None]:
             "Leave it out with torch.compiler.disable on the function that calls it, "
             "or choose torch.compile(backend='openreg'), which runs operators as they "
             "are."
-        ) from error
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise
-        raise RuntimeError(
-            f"torch.compile cannot write its code to {error.filename}: "
-            f"{error.strerror}. Set TORCHINDUCTOR_CACHE_DIR to a folder of your own."
         ) from error
 
 
