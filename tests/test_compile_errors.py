@@ -1,0 +1,64 @@
+"""What torch.compile says where it cannot compile for the device, and the way out."""
+
+import errno
+import os
+from unittest import mock
+
+import pytest
+import torch
+from torch._inductor.lowering import lowerings
+from torch._inductor.utils import fresh_cache
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled_before():
+    torch._dynamo.reset()
+
+
+@pytest.mark.slow
+def test_without_a_compiler_there_is_a_way_out(run_python, tmp_path):
+    code = """
+import torch
+try:
+    torch.compile(lambda x: x + 1)(torch.ones(3, device="openreg"))
+except Exception as error:
+    print(error)
+"""
+    environment = {"CXX": "/nowhere/g++", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    assert "backend='openreg'" in run_python(code, **environment)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_folder_that_cannot_be_written_is_named_with_a_way_out(number):
+    refusal = OSError(number, os.strerror(number), "/cache/of/others")
+    written = mock.patch("torch._inductor.codecache.write_atomic", side_effect=refusal)
+    sentence = f"/cache/of/others: {os.strerror(number)}. Set TORCHINDUCTOR_CACHE_DIR"
+    with fresh_cache(), written, pytest.raises(RuntimeError, match=sentence):
+        torch.compile(lambda x: x * 7 - 1)(torch.ones(3, device="openreg"))
+
+
+@pytest.mark.parametrize("below", [pytest.param("", marks=pytest.mark.slow), "/folder"])
+def test_a_cache_folder_that_is_a_file_is_named_with_a_way_out(
+    below, run_python, tmp_path
+):
+    file = tmp_path / "file"
+    file.touch()
+    code = "import torch; torch.compile(torch.sin)"
+    failed = run_python(code, check=False, TORCHINDUCTOR_CACHE_DIR=f"{file}{below}")
+    last = failed.stderr.splitlines()[-1]
+    assert f"cannot write its code to {file}{below}: " in last
+    assert "Set TORCHINDUCTOR_CACHE_DIR to a folder of your own" in last
+
+
+def test_an_operator_that_cannot_be_lowered_is_named_with_a_way_out():
+    def refuse(*args, **kwargs):
+        raise NotImplementedError("no such kernel")
+
+    lowered = mock.patch.dict(lowerings, {torch.ops.aten.sin.default: refuse})
+    function = torch.compile(lambda x: x.sin() * 9)
+    with fresh_cache(), lowered, pytest.raises(RuntimeError) as raised:
+        function(torch.ones(3, device="openreg"))
+    for words in ("aten.sin.default", "torch.compiler.disable", "backend='openreg'"):
+        assert words in str(raised.value)
