@@ -138,7 +138,7 @@ def run_ranks(
         body=textwrap.indent(textwrap.dedent(body), "    "),
     )
     options.setdefault("timeout", 120)
-    options.setdefault("preload", () if threads else PRELOAD)
+    options.setdefault("preload", PRELOAD)
     result = start_python(code, folder, **options)
     assert result.returncode == 0, result.stderr
     codes = json.loads(result.stdout.splitlines()[-1])

@@ -52,8 +52,6 @@ def test_messages_training_and_groups_work(threads):
     )
 
 
-# Slow, though it is not: its process crashed once in 20 runs, which is not understood.
-@pytest.mark.slow
 def test_a_group_that_one_thread_aborts_fails_in_all_and_the_devices_go_on(threads):
     threads(
         """
@@ -75,4 +73,23 @@ def test_a_group_that_one_thread_aborts_fails_in_all_and_the_devices_go_on(threa
     dist.all_reduce(x)
     assert x.tolist() == [3.0] * 3
     """
+    )
+
+
+def test_threads_may_make_the_first_groups_at_once(threads):
+    threads(
+        """
+    from torch_openreg import distributed as occl
+    store = dist.PrefixStore(str(rank), connect())
+    gate.wait()
+    group = occl.ProcessGroupOCCL(store, 0, 1, occl.ProcessGroupOCCL.Options())
+    assert group.size() == 1
+    """,
+        16,
+        joins=False,
+        setup="""
+import threading
+gate = threading.Barrier(size)
+sys.setswitchinterval(1e-6)
+""",
     )

@@ -16,11 +16,7 @@
 namespace c10::openreg::occl {
 namespace {
 
-ProcessGroupOCCL::EngineFactory& engineFactory() {
-  // Never destroyed: it may hold a function of Python, which ends before.
-  static auto* factory = new ProcessGroupOCCL::EngineFactory;
-  return *factory;
-}
+ProcessGroupOCCL::EngineFactory engineFactory = nullptr; // set before any group
 
 std::vector<uint64_t> ranksInWorld(
     const ProcessGroupOCCL::Options& options,
@@ -36,7 +32,7 @@ std::vector<uint64_t> ranksInWorld(
 } // namespace
 
 void ProcessGroupOCCL::setEngineFactory(EngineFactory factory) {
-  engineFactory() = std::move(factory);
+  engineFactory = factory;
 }
 
 ProcessGroupOCCL::ProcessGroupOCCL(
@@ -64,7 +60,7 @@ ProcessGroupOCCL::ProcessGroupOCCL(
   }
   group_->setTransport(connect(
       *store_,
-      engineFactory()(
+      engineFactory(
           c10::make_intrusive<c10d::PrefixStore>("engine", store_),
           rank,
           size,

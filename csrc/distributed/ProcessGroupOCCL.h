@@ -30,11 +30,11 @@ class ProcessGroupOCCL final : public c10d::Backend {
 
   /// Makes Gloo's group for a store: Python does, for torch's wheel has no headers
   /// for it.
-  using EngineFactory = std::function<c10::intrusive_ptr<c10d::Backend>(
+  using EngineFactory = c10::intrusive_ptr<c10d::Backend> (*)(
       const c10::intrusive_ptr<c10d::Store>& store,
       int rank,
       int size,
-      std::chrono::milliseconds timeout)>;
+      std::chrono::milliseconds timeout);
   static void setEngineFactory(EngineFactory factory);
 
   /// Waits until all ranks of the group do the same.

@@ -3,8 +3,6 @@
 ``import torch`` makes it known; its library is loaded with the first group.
 """
 
-import functools
-
 from torch import distributed
 
 from torch_openreg._device_name import IS_CUDA
@@ -47,16 +45,10 @@ def _install_context() -> None:
     _context.install()
 
 
-@functools.cache
 def _library():
     from torch_openreg import _distributed
 
-    _distributed._set_engine_factory(_make_engine)
     return _distributed
-
-
-def _make_engine(store, rank, size, timeout):
-    return distributed.ProcessGroupGloo(store, rank, size, timeout)
 
 
 def _create(group, options):

@@ -6,18 +6,23 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <pybind11/chrono.h>
-#include <pybind11/functional.h>
 
 namespace torch::openreg {
 namespace {
 
 using c10::openreg::occl::ProcessGroupOCCL;
 using Options = ProcessGroupOCCL::Options;
-using EngineMaker = c10::intrusive_ptr<c10d::Backend>(
-    const c10::intrusive_ptr<c10d::Store>&,
-    int,
-    int,
-    std::chrono::milliseconds);
+
+c10::intrusive_ptr<c10d::Backend> makeEngine(
+    const c10::intrusive_ptr<c10d::Store>& store,
+    int rank,
+    int size,
+    std::chrono::milliseconds timeout) {
+  const py::gil_scoped_acquire acquired;
+  const auto c10d = py::module_::import("torch._C._distributed_c10d");
+  return c10d.attr("ProcessGroupGloo")(store, rank, size, timeout)
+      .cast<c10::intrusive_ptr<c10d::Backend>>();
+}
 
 void addOptions(py::handle scope) {
   py::class_<Options, c10::intrusive_ptr<Options>, c10d::Backend::Options>(
@@ -115,6 +120,7 @@ py::list listTraffic() {
 
 PYBIND11_MODULE(_distributed, module) {
   py::module_::import("torch._C._distributed_c10d"); // has the base classes
+  ProcessGroupOCCL::setEngineFactory(makeEngine);
   addGroup(module);
   module.def("_traffic", &listTraffic);
   module.def("_check_topology", [](const std::string& text) {
@@ -132,14 +138,6 @@ PYBIND11_MODULE(_distributed, module) {
       py::arg("onlyActive") = false,
       "The last calls, pickled, as "
       "torch._C._distributed_c10d._dump_fr_trace().");
-  module.def("_set_engine_factory", [](std::function<EngineMaker> make) {
-    ProcessGroupOCCL::setEngineFactory(
-        [make = std::move(make)](
-            const auto& store, int rank, int size, auto timeout) {
-          const py::gil_scoped_acquire acquired;
-          return make(store, rank, size, timeout);
-        });
-  });
   c10::openreg::occl::setUnlockedCall([](const auto& call) {
     std::optional<py::gil_scoped_release> released;
     if (PyGILState_Check() != 0) {
