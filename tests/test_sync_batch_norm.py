@@ -173,3 +173,23 @@ def test_ranks_train_as_one_with_the_whole_batch(ranks, bounds, layout, autocast
         setup=TRAINING,
         OPENREG_DEVICE_COUNT=str(len(bounds) - 1),
     )
+
+
+def test_an_empty_batch_of_another_dtype_than_float32_is_told_by_both_ranks(ranks):
+    # PyTorch gathers float32 statistics, and zeros of the input's dtype if it is empty.
+    # NCCL does not compare them and mixes up the bytes.
+    ranks(
+        """
+    norm = torch.nn.SyncBatchNorm(3).to(device)
+    x = torch.ones(2 * (1 - rank), 3, 4, dtype=torch.half, device=device)
+    try:
+        norm(x)
+        torch.openreg.synchronize()
+    except RuntimeError as error:
+        for words in ("rank 0", "rank 1", "all_gather(float32", "all_gather(float16"):
+            assert words in str(error), error
+    else:
+        raise AssertionError("different dtypes were gathered")
+    """,
+        OPENREG_DEVICE_COUNT="2",
+    )
