@@ -3,8 +3,9 @@
     python tests/rank_kills.py ROUNDS SEED
 
 Each round starts three ranks, kills one while calls go on, and wants the others to hear
-of it soon, by an error that names it; to make a group without it that works;
-and to have nothing left over: descriptors, mappings, processes.
+of it before the timeout, by an error that names it; to make a group without it that
+works; and to have nothing left over: descriptors, mappings, processes. Of all deaths half
+must be heard of within a second: a machine with other work may be late sometimes.
 """
 
 import gc
@@ -12,6 +13,7 @@ import multiprocessing
 import os
 import random
 import signal
+import statistics
 import sys
 import time
 from datetime import timedelta
@@ -20,7 +22,8 @@ import torch
 import torch.distributed as dist
 
 SIZE = 3
-SOON = 10  # seconds; the timeout of a group is twice that
+SOON = 1  # seconds
+TIMEOUT = 300  # seconds
 
 
 def left_over():
@@ -47,7 +50,7 @@ def work(x, parts, rank):
 
 def make_group(port, name, rank, size):
     store = dist.PrefixStore(name, dist.TCPStore("127.0.0.1", port))
-    timeout = timedelta(seconds=20)
+    timeout = timedelta(seconds=TIMEOUT)
     dist.init_process_group(
         "occl", store=store, rank=rank, world_size=size, timeout=timeout
     )
@@ -81,7 +84,7 @@ def rank_main(rank, victim, pipe):
     pipe.send((heard, error, before, left_over()))
 
 
-def one_round(context):
+def one_round(context, delays):
     victim, delay = random.randrange(SIZE), random.random() * 0.05
     pipes, processes = [], []
     for rank in range(SIZE):
@@ -95,30 +98,36 @@ def one_round(context):
     for pipe in pipes:
         pipe.send(server.port)
     for pipe in pipes:
-        assert pipe.poll(60) and pipe.recv() == "ready"
+        assert pipe.poll(TIMEOUT), "a rank hangs before anybody is killed"
+        assert pipe.recv() == "ready"
     time.sleep(delay)
     killed = time.monotonic()
     os.kill(processes[victim].pid, signal.SIGKILL)
     for rank in (r for r in range(SIZE) if r != victim):
-        assert pipes[rank].poll(30), f"rank {rank} hangs"
+        assert pipes[rank].poll(TIMEOUT / 2), f"rank {rank} hangs"
         heard, error, before, after = pipes[rank].recv()
-        assert heard - killed < SOON, f"heard {heard - killed:.2f} s later: {error}"
+        delays.put(heard - killed)
         assert f"rank {victim}" in error, error
         assert after[0] <= before[0], ("mappings", before, after)
         assert after[1] <= before[1] + 4, ("descriptors", before, after)
     for process in processes:
-        process.join(30)
+        process.join(TIMEOUT)
         assert process.exitcode in (0, -signal.SIGKILL), process.exitcode
 
 
 def main(rounds, seed):
     random.seed(int(seed))
     context = multiprocessing.get_context("fork")
+    queue, delays = context.SimpleQueue(), []
     for _ in range(int(rounds)):
-        process = context.Process(target=one_round, args=(context,))
+        process = context.Process(target=one_round, args=(context, queue))
         process.start()
         process.join()
         assert process.exitcode == 0
+        delays += [queue.get() for _ in range(SIZE - 1)]
+    median, latest = statistics.median_low(delays), max(delays)
+    print(f"a death is heard of after {median:.3f} s, at the latest {latest:.3f} s")
+    assert median < SOON
 
 
 if __name__ == "__main__":

@@ -90,25 +90,31 @@ for before, next_use, ending in (
     run_lossy(code)
 
 
-def test_training_hears_of_a_death_soon(run_lossy):
+def test_training_hears_of_a_death_within_a_second(run_lossy):
     code = """
-network = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU()).to("openreg")
-optimizer = torch.optim.SGD(network.parameters(), 0.1)
-data = torch.ones(64, 64, device="openreg")
+def seconds_until_heard():
+    network = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU()).to("openreg")
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    data = torch.ones(64, 64, device="openreg")
 
-def train():
-    optimizer.zero_grad()
-    network(data).square().mean().backward()
-    optimizer.step()
+    def train():
+        optimizer.zero_grad()
+        network(data).square().mean().backward()
+        optimizer.step()
 
-for _ in range(5):
-    train()
-os.kill(pid(), signal.SIGKILL)
-start = time.monotonic()
-loss(train)
-print(time.monotonic() - start)
+    for _ in range(5):
+        train()
+    os.kill(pid(), signal.SIGKILL)
+    start = time.monotonic()
+    loss(train)
+    took = time.monotonic() - start
+    torch.openreg.reset_device()
+    return took
+
+# More than one death only if the machine is busy with something else.
+assert any(seconds_until_heard() < 1 for _ in range(5))
 """
-    assert float(run_lossy(code)) < 10
+    run_lossy(code)
 
 
 def test_a_process_that_is_stopped_is_lost_too(run_lossy):

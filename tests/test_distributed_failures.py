@@ -1,7 +1,8 @@
 """Ranks that call something else, do not come, or are killed."""
 
-import pytest
+from pathlib import Path
 
+import pytest
 
 # The error of a call, wherever it is told.
 FAILS = """
@@ -74,9 +75,7 @@ def test_a_killed_rank_is_named_and_the_others_go_on_without_it(ranks):
     torch.openreg.synchronize()
     if rank == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-    start = time.monotonic()
     fails(lambda: dist.all_reduce(x), "rank 2")
-    assert time.monotonic() - start < 10
     dist.destroy_process_group()
     size = 2
     store = dist.PrefixStore("again", connect())
@@ -88,6 +87,35 @@ def test_a_killed_rank_is_named_and_the_others_go_on_without_it(ranks):
         3,
         expect=[0, 0, -9],
     )
+
+
+def segments(maps):
+    """Memory of devices and groups among the mappings of a process, by its inode."""
+    try:
+        lines = maps.read_text().splitlines()
+    except OSError:
+        return set()  # it has ended
+    return {tuple(line.split()[3:5]) for line in lines if "memfd:openreg" in line}
+
+
+def test_ranks_that_are_all_killed_leave_no_segment(ranks, tmp_path):
+    ranks(
+        """
+    import shutil
+    x = torch.ones(50_000, device=device)
+    dist.all_reduce(x)
+    torch.openreg.synchronize()
+    shutil.copy("/proc/self/maps", f"{folder}/maps{rank}")
+    dist.barrier()
+    dist.all_reduce(x)
+    os.kill(os.getpid(), signal.SIGKILL)
+    """,
+        expect=[-9, -9],
+    )
+    theirs = segments(tmp_path / "maps0") | segments(tmp_path / "maps1")
+    assert len(theirs) > 1  # of both devices and the group
+    processes = Path("/proc").glob("[0-9]*/maps")
+    assert not theirs & set().union(*map(segments, processes))
 
 
 def test_a_rank_that_does_not_come_is_named_when_the_timeout_is_over(ranks):
@@ -129,49 +157,57 @@ def test_an_aborted_group_wakes_those_who_wait(ranks):
 CALLS = (
     FAILS
     + """
-    import functools
     from datetime import timedelta
-    def calls(group):
-        # Of groups of two: rank 0 of the world and another one.
-        x, parts = torch.ones(8, device=device), [torch.ones(8, device=device) for _ in "ab"]
-        whole = torch.ones(16, device=device)
-        mine = dist.get_rank(group)
+    def calls(group, n=8, dtype=torch.float32, turned=False):
+        x, *parts = (torch.ones(n, dtype=dtype, device=device) for _ in "xab")
+        whole = torch.ones(2 * n, dtype=dtype, device=device)
+        mine = dist.get_rank(group) ^ turned
         return {
             "all_reduce": lambda: dist.all_reduce(x, group=group),
-            "broadcast": lambda: dist.broadcast(x, group_src=1, group=group),
-            "reduce": lambda: dist.reduce(x, group_dst=0, group=group),
+            "broadcast": lambda: dist.broadcast(x, group_src=1 ^ turned, group=group),
+            "reduce": lambda: dist.reduce(x, group_dst=0 ^ turned, group=group),
             "all_gather": lambda: dist.all_gather(parts, x, group=group),
-            "gather": lambda: dist.gather(x, parts if mine == 0 else None, group_dst=0, group=group),
-            "scatter": lambda: dist.scatter(x, parts if mine == 1 else None, group_src=1, group=group),
+            "gather": lambda: dist.gather(x, parts if mine == 0 else None, group_dst=0 ^ turned, group=group),
+            "scatter": lambda: dist.scatter(x, parts if mine == 1 else None, group_src=1 ^ turned, group=group),
             "reduce_scatter": lambda: dist.reduce_scatter_single(x, whole, group=group),
             "all_to_all": lambda: dist.all_to_all_single(whole.clone(), whole, group=group),
             "barrier": lambda: dist.barrier(group=group),
-            "recv": lambda: dist.recv(x, group_src=1, group=group),
+            "recv": lambda: dist.recv(x, group_src=1 ^ turned, group=group),
+            "send": lambda: dist.send(x, group_dst=1 ^ turned, group=group),
         }
     kinds = list(calls(dist.group.WORLD))
-    def soon(f, *words):
-        torch.openreg.synchronize()  # a device process may have to be started
-        start = time.monotonic()
-        fails(f, *words)
-        assert time.monotonic() - start < 10, words  # far from the half hour of a group
+    collectives = kinds[:-2]  # messages are no part of the order
+    def make_groups(**options):
+        # Five to spare: if the machine is busy with something else, a kind is tried again.
+        return [dist.new_group(backend="occl", **options) for _ in [*kinds, *range(5)]]
+    def fails_within(seconds, kind, groups, *words):
+        took = [seconds]
+        while took[-1] >= seconds:
+            assert groups, (kind, took)
+            call = calls(groups.pop())[kind]
+            torch.openreg.synchronize()  # a device process may have to be started
+            start = time.monotonic()
+            fails(call, *words)
+            took.append(time.monotonic() - start)
 """
 )
 TRANSPORTS = ["auto", pytest.param("gloo", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_rank_that_ends_before_any_collective_is_told_soon(ranks, transport):
+def test_a_rank_that_ends_before_any_collective_is_named_within_a_second(
+    ranks, transport
+):
     ranks(
         CALLS
         + """
-    groups = [dist.new_group([0, 1 + i], backend="occl") for i in range(len(kinds))]
+    groups = make_groups()
     dist.barrier()
-    if rank > 0:
+    if rank == 1:
         os._exit(0)
-    for kind, group in zip(kinds, groups, strict=True):
-        soon(calls(group)[kind], "rank 1")
+    for kind in kinds:
+        fails_within(1, kind, groups, "rank 1")
     """,
-        11,
         OPENREG_OCCL_TRANSPORT=transport,
         OPENREG_OCCL_BLOCKING_WAIT="1",
     )
@@ -184,11 +220,9 @@ def test_a_rank_that_hangs_before_any_collective_is_named_after_the_timeout(
     ranks(
         CALLS
         + """
-    short = timedelta(milliseconds=200)
-    groups = [dist.new_group(backend="occl", timeout=short) for _ in kinds]
-    for kind, group in zip(kinds, groups, strict=True):
-        if rank == 0:
-            soon(calls(group)[kind], "rank 1")
+    groups = make_groups(timeout=timedelta(milliseconds=200))
+    for kind in kinds if rank == 0 else ():
+        fails_within(1.2, kind, groups, "rank 1")
     dist.barrier()
     """,
         OPENREG_OCCL_TRANSPORT=transport,
@@ -201,11 +235,34 @@ def test_a_rank_that_calls_another_collective_is_told_by_both(ranks, transport):
     ranks(
         CALLS
         + """
-    some = kinds[:-1]  # messages are no part of the order
-    for i, kind in enumerate(some):
-        group = dist.new_group(backend="occl")
-        called = some[(i + rank) % len(some)]
-        soon(calls(group)[called], "rank 0", "rank 1", kind, some[(i + 1) % len(some)])
+    for i, kind in enumerate(collectives):
+        group, others = dist.new_group(backend="occl"), collectives[i + 1:] + collectives
+        called = others[0] if rank else kind
+        fails(calls(group)[called], "rank 0", "rank 1", kind, others[0])
+    """,
+        OPENREG_OCCL_TRANSPORT=transport,
+        OPENREG_OCCL_BLOCKING_WAIT="1",
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["auto", "gloo"])
+def test_a_rank_that_calls_the_same_with_something_else_is_told_by_both(
+    ranks, transport
+):
+    ranks(
+        CALLS
+        + """
+    rooted = ("broadcast", "reduce", "gather", "scatter")
+    changes = [({"n": 6}, []), ({"turned": True}, ["root 0", "root 1"])]
+    changes += [({"dtype": t}, ["float32", str(t)[6:]]) for t in (torch.float64, torch.int32)]
+    for kind in collectives[:-1]:  # a barrier has nothing
+        for change, words in changes:
+            if "turned" in change and kind not in rooted:
+                continue
+            group = dist.new_group(backend="occl")
+            call = calls(group, **(change if rank == 1 else {}))[kind]
+            fails(call, f"rank 0 called {kind}", f"rank 1 called {kind}", *words)
     """,
         OPENREG_OCCL_TRANSPORT=transport,
         OPENREG_OCCL_BLOCKING_WAIT="1",
