@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 total = torch.cuda.get_device_properties(0).total_memory
-torch.cuda.set_per_process_memory_fraction(64 * 1024**2 / total, 0)
+torch.cuda.set_per_process_memory_fraction(512 * 1024**2 / total, 0)
 model = nn.Linear(1024, 1024).cuda()
 
 
@@ -13,7 +13,7 @@ def train_step(batch_size):
     model(x).relu().sum().backward()
 
 
-batch_size, failures = 32768, 0
+batch_size, failures = 262144, 0
 while True:
     try:
         train_step(batch_size)
