@@ -108,15 +108,22 @@ GRAPHS = [
 ]
 
 
-@pytest.mark.skipif("OPENREG_SCHEDULE" in os.environ, reason="is such a run itself")
-@pytest.mark.parametrize("schedule", ["async", "adversarial"])
-def test_graphs_are_the_same_under_other_schedules(schedule, run_tests):
-    run_tests(*GRAPHS, timeout=900, OPENREG_SCHEDULE=schedule)
-
-
 @pytest.mark.skipif(
     os.environ.get("OPENREG_EXECUTOR") == "process" or "OPENREG_SCHEDULE" in os.environ,
     reason="is such a run itself",
 )
-def test_graphs_are_the_same_in_a_device_process(run_tests):
-    run_tests(*GRAPHS, timeout=900, OPENREG_EXECUTOR="process")
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"OPENREG_SCHEDULE": "async"},
+        {"OPENREG_SCHEDULE": "adversarial"},
+        {"OPENREG_EXECUTOR": "process"},
+        pytest.param(
+            {"OPENREG_EXECUTOR": "process", "OPENREG_SCHEDULE": "adversarial"},
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=lambda variables: "_".join(variables.values()),
+)
+def test_graphs_are_the_same_in_other_runs(variables, run_tests):
+    run_tests(*GRAPHS, timeout=900, **variables)
