@@ -7,6 +7,7 @@ import pytest
 # The error of a call, wherever it is told.
 FAILS = """
     import time
+    from datetime import timedelta
     def fails(f, *words):
         try:
             work = f()
@@ -122,7 +123,6 @@ def test_a_rank_that_does_not_come_is_named_when_the_timeout_is_over(ranks):
     ranks(
         FAILS
         + """
-    from datetime import timedelta
     join(timeout=timedelta(seconds=20))
     group = dist.new_group(timeout=timedelta(milliseconds=300), backend="occl")
     x = torch.ones(3, device=device)
@@ -132,6 +132,32 @@ def test_a_rank_that_does_not_come_is_named_when_the_timeout_is_over(ranks):
     """,
         joins=False,
         OPENREG_OCCL_BLOCKING_WAIT="1",
+    )
+
+
+@pytest.mark.parametrize(
+    "missing, wait_all_ranks, named",
+    [
+        ([0], True, "0"),
+        ([1, 3], True, "1, 3"),
+        pytest.param([1, 3], False, "1", marks=pytest.mark.slow),
+    ],
+)
+def test_a_monitored_barrier_names_those_who_do_not_come(
+    ranks, missing, wait_all_ranks, named
+):
+    ranks(
+        FAILS
+        + f"""
+    barrier = dist.group.WORLD._get_backend(device).monitored_barrier
+    dist.barrier()
+    if rank not in {missing}:
+        named = "{named}" if rank == 0 else "0"
+        fails(lambda: barrier(timedelta(seconds=1), {wait_all_ranks}),
+              f"no word from rank {{named}} within 1000 ms")
+    dist.barrier()
+    """,
+        4,
     )
 
 
@@ -157,7 +183,6 @@ def test_an_aborted_group_wakes_those_who_wait(ranks):
 CALLS = (
     FAILS
     + """
-    from datetime import timedelta
     def calls(group, n=8, dtype=torch.float32, turned=False):
         x, *parts = (torch.ones(n, dtype=dtype, device=device) for _ in "xab")
         whole = torch.ones(2 * n, dtype=dtype, device=device)

@@ -126,26 +126,32 @@ void ProcessGroupOCCL::monitoredBarrier(
   const auto timeout = options.timeout == c10d::kUnsetTimeout
       ? options_->timeout
       : options.timeout;
-  const std::string round = "monitored/" + std::to_string(monitored_++) + "/";
-  const auto key = [&](int rank) { return round + std::to_string(rank); };
-  if (getRank() != 0) {
-    store_->set(key(getRank()), std::vector<uint8_t>{1});
-    store_->wait({round + "all"}, timeout);
-    return;
-  }
   const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const std::string round = "monitored/" + std::to_string(monitored_++) + "/";
+  const auto keyOf = [&](int rank) { return round + std::to_string(rank); };
+  const auto come = [&](int rank) {
+    store_->set(keyOf(rank), std::vector<uint8_t>{1});
+  };
   std::string missing;
-  for (int rank = 1; rank < getSize(); ++rank) {
+  const auto await = [&](int rank) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
     try {
-      store_->wait({key(rank)}, std::max(left, std::chrono::milliseconds(1)));
+      store_->wait({keyOf(rank)}, std::max(left, std::chrono::milliseconds(1)));
     } catch (const std::exception&) {
-      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-      if (!waitAllRanks) {
-        break;
+      if (!store_->check({keyOf(rank)})) {
+        missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
       }
     }
+  };
+  if (getRank() == 0) {
+    for (int rank = 1; rank < getSize() && (missing.empty() || waitAllRanks);
+         ++rank) {
+      await(rank);
+    }
+  } else {
+    come(getRank());
+    await(0); // comes after all others
   }
   TORCH_CHECK_WITH(
       DistBackendError,
@@ -157,7 +163,9 @@ void ProcessGroupOCCL::monitoredBarrier(
       " within ",
       timeout.count(),
       " ms");
-  store_->set(round + "all", std::vector<uint8_t>{1});
+  if (getRank() == 0) {
+    come(0);
+  }
 }
 
 } // namespace c10::openreg::occl
