@@ -281,6 +281,44 @@ def test_devices_of_one_process_reduce_with_nccls_functions(run_cuda):
     ]
 
 
+def test_nccls_functions_order_the_streams_they_are_given(run_cuda):
+    """The inputs are filled late, each in the stream of its device."""
+    code = """
+import torch.cuda.nccl as nccl
+
+streams = [torch.cuda.Stream(i) for i in (0, 1)]
+
+def late():
+    inputs = [torch.zeros(4, device=f"cuda:{i}") for i in (0, 1)]
+    torch.cuda.synchronize(0), torch.cuda.synchronize(1)
+    for x, stream in zip(inputs, streams):
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(20_000_000)
+            x.fill_(stream.device_index + 1)
+    return inputs
+
+def told(outputs):
+    for stream in streams:
+        stream.synchronize()
+    print([x.tolist()[0] for x in outputs])
+
+x = late(); nccl.all_reduce(x, streams=streams); told(x)
+x = late(); nccl.broadcast(x, root=1, streams=streams); told(x)
+x = late(); nccl.reduce(x, x[1], root=1, streams=streams); told(x[1:])
+out = [torch.empty(8, device=f"cuda:{i}") for i in (0, 1)]
+nccl.all_gather(late(), out, streams=streams); told([x[3:5] for x in out])
+out = [torch.empty(2, device=f"cuda:{i}") for i in (0, 1)]
+nccl.reduce_scatter(late(), out, streams=streams); told(out)
+"""
+    assert run_cuda(code).splitlines() == [
+        "[3.0, 3.0]",
+        "[2.0, 2.0]",
+        "[3.0]",
+        "[1.0, 1.0]",
+        "[3.0, 3.0]",
+    ]
+
+
 def test_operators_that_have_another_way_for_cuda_give_the_cpus_numbers(run_cuda):
     code = """
 from torch.nn import functional as F

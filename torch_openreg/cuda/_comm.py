@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -96,8 +97,13 @@ def _reduced(inputs: Sequence[Tensor], op: int, device: torch.device) -> Tensor:
     return functools.reduce(combine, [tensor.to(device) for tensor in inputs])
 
 
-def _under(streams: Sequence[Any] | None, place: int) -> Any:
-    return torch.cuda.stream(streams[place] if streams else None)
+def _under(streams: Sequence[Any] | None) -> contextlib.ExitStack:
+    """All streams are current at once, each on its device: a copy between two devices
+    waits for what both have queued."""
+    stack = contextlib.ExitStack()
+    for stream in streams or ():
+        stack.enter_context(torch.cuda.stream(stream))
+    return stack
 
 
 def _nccl_reduce(
@@ -108,7 +114,7 @@ def _nccl_reduce(
     streams: Sequence[Any] | None = None,
     comms: Any = None,
 ) -> None:
-    with _under(streams, root):
+    with _under(streams):
         output.copy_(_reduced(inputs, op, output.device))
 
 
@@ -119,9 +125,10 @@ def _nccl_all_reduce(
     streams: Sequence[Any] | None = None,
     comms: Any = None,
 ) -> None:
-    results = [_reduced(inputs, op, output.device) for output in outputs]
-    for place, (output, result) in enumerate(zip(outputs, results)):
-        with _under(streams, place):
+    with _under(streams):
+        # Outputs may be the inputs.
+        results = [_reduced(inputs, op, output.device) for output in outputs]
+        for output, result in zip(outputs, results):
             output.copy_(result)
 
 
@@ -131,9 +138,9 @@ def _nccl_broadcast(
     streams: Sequence[Any] | None = None,
     comms: Any = None,
 ) -> None:
-    for place, tensor in enumerate(tensors):
-        if place != root:
-            with _under(streams, place):
+    with _under(streams):
+        for place, tensor in enumerate(tensors):
+            if place != root:
                 tensor.copy_(tensors[root])
 
 
@@ -143,8 +150,8 @@ def _nccl_all_gather(
     streams: Sequence[Any] | None = None,
     comms: Any = None,
 ) -> None:
-    for place, output in enumerate(outputs):
-        with _under(streams, place):
+    with _under(streams):
+        for output in outputs:
             parts = [tensor.to(output.device).flatten() for tensor in inputs]
             output.copy_(torch.cat(parts).view_as(output))
 
@@ -156,8 +163,8 @@ def _nccl_reduce_scatter(
     streams: Sequence[Any] | None = None,
     comms: Any = None,
 ) -> None:
-    for place, output in enumerate(outputs):
-        with _under(streams, place):
+    with _under(streams):
+        for place, output in enumerate(outputs):
             parts = [tensor.flatten().chunk(len(outputs))[place] for tensor in inputs]
             output.copy_(_reduced(parts, op, output.device).view_as(output))
 
