@@ -127,6 +127,46 @@ def test_no_name_that_pytorch_looks_for_is_missing(run_cuda):
     assert set(eval(run_cuda(code))) <= NOT_THERE
 
 
+def test_a_device_has_a_context_when_it_was_used(run_cuda):
+    code = (
+        "has = torch._C._cuda_hasPrimaryContext\n"
+        "print(has(0), has(1))\n"
+        "torch.ones(1, device='cuda:1')\n"
+        "print(has(0), has(1))\n"
+    )
+    assert run_cuda(code).splitlines() == ["False False", "False True"]
+
+
+def test_the_default_stream_is_0_to_programs(run_cuda):
+    code = (
+        "default, side = torch.cuda.default_stream(1), torch.cuda.Stream(1)\n"
+        "print(default.cuda_stream, side.cuda_stream == 0)\n"
+        "print(torch.cuda.ExternalStream(0, 1) == default)\n"
+        "print(torch.cuda.get_stream_from_external(side.cuda_stream, 1) == side)\n"
+        "print(torch._C._cuda_getCurrentRawStream(1))\n"
+        "address = torch.cuda.caching_allocator_alloc(512, 0, 0)\n"
+        "torch.cuda.caching_allocator_delete(address)\n"
+    )
+    assert run_cuda(code).splitlines() == ["0 False", "True", "True", "0"]
+
+
+def test_words_are_cudas(run_cuda):
+    code = (
+        "print(repr(torch.cuda.get_device_properties(0)).split('(')[0])\n"
+        "print(torch.cuda.FloatTensor.__doc__)\n"
+        "for call in (lambda: torch.cuda.utilization('cpu'),\n"
+        "             lambda: torch.cuda.Event().record('x')):\n"
+        "    try:\n        call()\n"
+        "    except Exception as error:\n        print(error)\n"
+    )
+    assert run_cuda(code).splitlines() == [
+        "_CudaDeviceProperties",
+        "A torch.float32 tensor on a cuda device.",
+        "Expected a cuda device, but got: cpu",
+        "expected stream to be a torch.Stream or torch.cuda.Stream object, but got str",
+    ]
+
+
 REFUSED = {
     "torch.cuda.temperature()": "torch.cuda.temperature()",
     "torch.cuda.current_blas_handle()": "cuBLAS",

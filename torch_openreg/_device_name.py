@@ -15,3 +15,6 @@ if NAME not in ("openreg", "cuda"):
 
 #: Whether the device stands in CUDA's place.
 IS_CUDA: bool = NAME == "cuda"
+
+#: For sentences.
+A_NAME: str = "a cuda" if IS_CUDA else "an openreg"

@@ -58,10 +58,12 @@ Uuid uuidOf(const orDeviceProp& properties) {
   return {std::to_array(properties.uuid)};
 }
 
-std::string describe(const orDeviceProp& properties) {
+std::string describe(const py::object& self) {
   constexpr size_t kMiB = 1 << 20;
+  const auto& properties = self.cast<const orDeviceProp&>();
   return c10::str(
-      "_OpenRegDeviceProperties(name='",
+      py::type::of(self).attr("__name__").cast<std::string>(),
+      "(name='",
       properties.name,
       "', major=",
       properties.major,
@@ -161,6 +163,12 @@ void addDevice(py::module_& module) {
   module.def("_settleAutogradThreads", torch::wrap_pybind_function_no_gil([] {
                c10::openreg::settle_autograd_threads();
              }));
+  module.def(
+      "_hasPrimaryContext",
+      torch::wrap_pybind_function([](int64_t device) {
+        return c10::openreg::is_initialized(toExistingIndex(device));
+      }),
+      py::arg("device"));
   module.def("_isInBadFork", torch::wrap_pybind_function(isInBadFork));
   module.def("_getDeviceCount", torch::wrap_pybind_function([] {
                return c10::openreg::device_count();

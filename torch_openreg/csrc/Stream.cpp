@@ -52,11 +52,22 @@ int getPriority(int64_t id, int64_t device) {
   return unpack(id, device).priority();
 }
 
+// To programs for CUDA the default stream is 0, and 0 the default stream.
+constexpr uintptr_t kCudaDefault = 0;
+
 uintptr_t getHandle(int64_t id, int64_t device) {
-  return reinterpret_cast<uintptr_t>(unpack(id, device).stream());
+  const OpenRegStream stream = unpack(id, device);
+  return c10::openreg::kDeviceType == c10::DeviceType::CUDA &&
+          stream == c10::openreg::getDefaultOpenRegStream(stream.device_index())
+      ? kCudaDefault
+      : reinterpret_cast<uintptr_t>(stream.stream());
 }
 
 int64_t fromExternal(uintptr_t handle, int64_t device) {
+  if (c10::openreg::kDeviceType == c10::DeviceType::CUDA &&
+      handle == kCudaDefault) {
+    return c10::openreg::getDefaultOpenRegStream(toIndex(device)).id();
+  }
   return c10::openreg::getStreamFromExternal(
              reinterpret_cast<orStream_t>(handle), toIndex(device))
       .id();

@@ -5,22 +5,21 @@ from __future__ import annotations  # torch is not all there when this is loaded
 from typing import Any
 
 import torch
-from torch._C import Event, Stream
+from torch._C import Stream
 
 from torch_openreg import _C
-
-
-def _index(device: Any) -> int:
-    return torch.cuda._utils._get_device_index(device, optional=True)
+from torch_openreg._events import EventBase
 
 
 class _CudaStreamBase(Stream):
     """Under torch.cuda.Stream."""
 
-    def __new__(cls, priority: int = 0, stream_ptr: int = 0, **packed: int) -> Any:
+    def __new__(
+        cls, priority: int = 0, stream_ptr: int | None = None, **packed: int
+    ) -> Any:
         torch.cuda._lazy_init()
         here = torch.device("cuda", _C._getDevice())
-        if stream_ptr:
+        if stream_ptr is not None:
             stream_id = _C._streamFromExternal(stream_ptr, here.index)
             packed = dict(zip(_PACKED, (stream_id, here.index, _cuda_type())))
         if packed:
@@ -47,64 +46,12 @@ def _cuda_type() -> int:
     return torch._C._autograd.DeviceType.CUDA.value
 
 
-class _CudaEventBase(Event):
+class _CudaEventBase(EventBase):
     """Under torch.cuda.Event."""
-
-    def __new__(
-        cls,
-        enable_timing: bool = False,
-        blocking: bool = False,
-        interprocess: bool = False,
-        external: bool = False,
-    ) -> Any:
-        event = super().__new__(
-            cls, "cuda", enable_timing=enable_timing, blocking=blocking
-        )
-        event._interprocess = interprocess
-        event._timed = enable_timing
-        event._external = external
-        return event
-
-    @classmethod
-    def from_ipc_handle(cls, device: Any, handle: bytes) -> Any:
-        torch.cuda._lazy_init()
-        event = cls(interprocess=True)
-        _C._openSharedEvent(event, _index(device), handle)
-        return event
-
-    def ipc_handle(self) -> bytes:
-        torch.cuda._lazy_init()
-        self._create_shared(_C._getDevice())
-        return _C._shareEvent(self)
-
-    def _create_shared(self, device: int) -> None:
-        if self._interprocess and not self.event_id:
-            _C._createSharedEvent(self, device, self._timed)
 
     @property
     def cuda_event(self) -> int:
         return self.event_id
-
-    @property
-    def device(self) -> torch.device | None:
-        return super().device if self.event_id else None
-
-    def record(self, stream: Stream) -> None:
-        self._create_shared(stream.device_index)
-        if self._external and stream.is_capturing():
-            place = stream.stream_id, stream.device_index
-            _C._recordExternalEvent(self, *place, self._timed)
-        else:
-            super().record(stream)
-
-    def wait(self, stream: Stream) -> None:
-        if self._external and self.event_id and stream.is_capturing():
-            _C._waitForExternalEvent(self, stream.stream_id, stream.device_index)
-        else:
-            super().wait(stream)
-
-    def elapsed_time(self, other: Event) -> float:
-        return _C._elapsedTime(self, other)
 
 
 class _CUDAGraph(_C._OpenRegGraph):

@@ -26,6 +26,8 @@ _Pool = tuple[int, int]
 
 def install() -> None:
     """Give torch._C the names of all tables."""
+    _C._OpenRegDeviceProperties.__name__ = "_CudaDeviceProperties"
+    _C._OpenRegUuid.__name__ = "_CUuuid"
     owner = sys.modules["torch._C"]  # which torch does not have yet
     for table in (
         _DEVICE,
@@ -68,10 +70,6 @@ def _cuda_getArchFlags() -> str:
     return " ".join(_openreg().get_arch_list())
 
 
-def _cuda_hasPrimaryContext(device: int) -> bool:
-    return torch.cuda.is_initialized()
-
-
 def _cuda_exchangeDevice(device: int) -> int:
     return -1 if device < 0 else _C._exchangeDevice(device)
 
@@ -99,7 +97,7 @@ _DEVICE: dict[str, Any] = {
     "_cuda_getDevice": _cuda_getDevice,
     "_cuda_getDeviceCount": _cuda_getDeviceCount,
     "_cuda_get_sync_debug_mode": _C._getSyncDebugMode,
-    "_cuda_hasPrimaryContext": _cuda_hasPrimaryContext,
+    "_cuda_hasPrimaryContext": _C._hasPrimaryContext,
     "_cuda_init": _cuda_init,
     "_cuda_ipc_collect": _C._ipcCollect,
     "_cuda_isInBadFork": _C._isInBadFork,

@@ -12,7 +12,7 @@ from torch._utils import classproperty
 from torch.storage import _LegacyStorage, _warn_typed_storage_removal
 
 from torch_openreg import _C
-from torch_openreg._device_name import IS_CUDA, NAME
+from torch_openreg._device_name import A_NAME, IS_CUDA, NAME
 
 from ._lazy import _lazy_init
 
@@ -34,7 +34,7 @@ class _TensorType(type):
         sparse = layout is torch.sparse_coo
         module = f"torch.{NAME}.sparse" if sparse else f"torch.{NAME}"
         members = {
-            "__doc__": f"A {dtype} tensor on an {NAME} device.",
+            "__doc__": f"A {dtype} tensor on {A_NAME} device.",
             "__module__": module,
             "__qualname__": name,
             "dtype": dtype,

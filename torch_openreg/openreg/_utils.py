@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from torch_openreg import _C
-from torch_openreg._device_name import NAME
+from torch_openreg._device_name import A_NAME, NAME
 
 from ._lazy import _lazy_init
 
@@ -27,7 +27,7 @@ def _get_device_index(
         if allow_cpu and device.type == "cpu":
             return -1
         if device.type != NAME:
-            raise ValueError(f"Expected an {NAME} device, but got: {device}")
+            raise ValueError(f"Expected {A_NAME} device, but got: {device}")
         if device.index is not None:
             return device.index
     elif device is not None:

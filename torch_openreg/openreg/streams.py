@@ -11,6 +11,7 @@ from torch.types import Device
 
 from torch_openreg import _C
 from torch_openreg._device_name import IS_CUDA, NAME
+from torch_openreg._events import EventBase
 
 from ._device import device as _device_context
 from ._lazy import _lazy_init
@@ -103,7 +104,7 @@ class ExternalStream(Stream):
         )
 
 
-class Event(torch.Event):
+class Event(EventBase):
     """A point in a stream's work, to wait for and to time.
 
     It belongs to the device it is first recorded on; streams of any device can
@@ -118,43 +119,6 @@ class Event(torch.Event):
             graph and mean nothing outside
     """
 
-    def __new__(
-        cls,
-        enable_timing: bool = False,
-        blocking: bool = False,
-        interprocess: bool = False,
-        external: bool = False,
-    ) -> Event:
-        event = super().__new__(
-            cls, NAME, enable_timing=enable_timing, blocking=blocking
-        )
-        event._interprocess = interprocess
-        event._timed = enable_timing
-        event._external = external
-        return event
-
-    @classmethod
-    def from_ipc_handle(cls, device: Any, handle: bytes) -> Event:
-        """Open an event of another process, on a device of this one."""
-        _lazy_init()
-        event = cls(interprocess=True)
-        _C._openSharedEvent(event, _get_device_index(device, optional=True), handle)
-        return event
-
-    def ipc_handle(self) -> bytes:
-        """Bytes from which another process opens this event.
-
-        An event that was not recorded yet takes the current device. Its process
-        must live until it is opened; an event that was opened has no handle.
-        """
-        _lazy_init()
-        self._create_shared(_C._getDevice())
-        return _C._shareEvent(self)
-
-    def _create_shared(self, device: int) -> None:
-        if self._interprocess and not self.event_id:
-            _C._createSharedEvent(self, device, self._timed)
-
     @property
     def openreg_event(self) -> int:
         """The handle, an ``orEvent_t``; 0 before the first record."""
@@ -164,47 +128,17 @@ class Event(torch.Event):
     def _as_parameter_(self) -> ctypes.c_void_p:
         return ctypes.c_void_p(self.openreg_event)
 
-    @property
-    def device(self) -> torch.device | None:
-        """The device it was recorded on; None before."""
-        return super().device if self.event_id else None
-
     def record(self, stream: torch.Stream | None = None) -> None:
         """Stand for all work queued in a stream, by default the current one."""
-        where = _stream_or_current(stream)
-        self._create_shared(where.device_index)
-        if self._external and where.is_capturing():
-            place = where.stream_id, where.device_index
-            _C._recordExternalEvent(self, *place, self._timed)
-        else:
-            super().record(where)
+        super().record(current_stream() if stream is None else stream)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
         """Let later work of a stream, by default the current one, wait for this."""
-        where = _stream_or_current(stream)
-        if self._external and self.event_id and where.is_capturing():
-            _C._waitForExternalEvent(self, where.stream_id, where.device_index)
-        else:
-            super().wait(where)
-
-    def elapsed_time(self, end_event: torch.Event) -> float:
-        """Milliseconds from this event to another, both timed and finished."""
-        return _C._elapsedTime(self, end_event)
+        super().wait(current_stream() if stream is None else stream)
 
     def __repr__(self) -> str:
         what = f"{self.event_id:#x}" if self.event_id else "uninitialized"
         return f"<torch.openreg.Event {what}>"
-
-
-def _stream_or_current(stream: Any) -> torch.Stream:
-    if stream is None:
-        return current_stream()
-    if not isinstance(stream, torch.Stream):
-        raise RuntimeError(
-            "expected stream to be a torch.Stream or torch.openreg.Stream object, "
-            f"but got {type(stream).__name__}"
-        )
-    return stream
 
 
 def _wrap(packed: tuple[int, int, int]) -> Stream:
