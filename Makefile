@@ -74,7 +74,7 @@ test-process-sample: build ## some of them
 
 .PHONY: test-cuda
 test-cuda: build ## programs written for CUDA, and the device in CUDA's place
-	$(PYTEST) -m "" tests/test_cuda.py tests/test_cuda_programs.py
+	$(PYTEST) -m "" tests/test_cuda.py tests/test_cuda_programs.py tests/test_golden.py
 
 .PHONY: test-libraries
 test-libraries: build $(LIBRARIES)/ready ## accelerate, transformers, Lightning and others on the device

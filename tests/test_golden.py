@@ -1,4 +1,4 @@
-"""What a GPU was seen to do is what openreg does, but for a table of exceptions.
+"""What a GPU was seen to do is what the device does, but for tables of exceptions.
 
 `tests/golden` has the cases and the records of the GPU, `docs/differences.md` the
 exceptions with their reasons.
@@ -29,10 +29,13 @@ RECORDED = {
 FIGURES = RECORDS[-1]["figures"]
 
 
-def observed_by(script, **variables):
+NAMES = [pytest.param("openreg"), pytest.param("cuda", marks=pytest.mark.slow)]
+
+
+def observed_by(script, *cases, **variables):
     result = subprocess.run(
-        [sys.executable, GOLDEN / script],
-        env={**os.environ, **variables},
+        [sys.executable, GOLDEN / script, *cases],
+        env={**os.environ, "OPENREG_QUIET": "1", **variables},
         text=True,
         capture_output=True,
         timeout=300,
@@ -42,21 +45,31 @@ def observed_by(script, **variables):
 
 
 @functools.cache
-def observed():
+def observed(name):
+    """All cases, on the device under that name."""
+    observe = functools.partial(observed_by, OPENREG_AS=name)
     with ThreadPoolExecutor(3) as pool:
         parts = [
-            pool.submit(observed_by, "observer.py"),
-            pool.submit(observed_by, "memory.py"),
-            pool.submit(observed_by, "memory.py", OPENREG_DEVICE_PROFILE="h200"),
+            pool.submit(observe, "observer.py"),
+            pool.submit(observe, "memory.py"),
+            pool.submit(observe, "memory.py", OPENREG_DEVICE_PROFILE="h200"),
         ]
-        return {name: case for part in parts for name, case in part.result().items()}
+        return {case: found for part in parts for case, found in part.result().items()}
+
+
+ONLY = {"openreg": "Under the name openreg only", "cuda": "In CUDA's place only"}
 
 
 @functools.cache
-def differences():
-    """(case, pattern of labels) of each row of the page; "*" for a whole case."""
+def differences(name):
+    """(case, pattern of labels) of each row of the page that is about this name; "*"
+    for a whole case."""
+    sections = re.split("^## ", PAGE.read_text(), flags=re.MULTILINE)
+    others = {title for other, title in ONLY.items() if other != name}
+    assert all(any(s.startswith(title) for s in sections) for title in ONLY.values())
+    page = "\n".join(s for s in sections if not s.startswith(tuple(others)))
     row = re.compile(r"^\| `(\w+/[\w.]+)(?:: ([^`]+))?` +\|", re.MULTILINE)
-    rows = row.findall(PAGE.read_text())
+    rows = row.findall(page)
     assert len(rows) == len(set(rows)), "a row is there twice"
     return {(case, pattern or "*") for case, pattern in rows}
 
@@ -91,9 +104,8 @@ def near(label, recorded, found, tolerance=None):
     return isinstance(found, int) and abs(found - recorded) <= tolerance * recorded
 
 
-@functools.cache
-def differing(case):
-    """The labels of a case under which openreg and the GPU disagree."""
+def differing(case, found):
+    """The labels of a case under which the device and the GPU disagree."""
 
     def agree(label, recorded, found):
         if case.startswith("models/"):
@@ -105,7 +117,7 @@ def differing(case):
     return {
         label
         for label, outcome in RECORDED[case].items()
-        if not agree(label, outcome, observed()[case].get(label, "absent"))
+        if not agree(label, outcome, found.get(label, "absent"))
     }
 
 
@@ -117,35 +129,47 @@ def side_by_side(label, recorded, found):
     return {"gpu": recorded, "openreg": found}
 
 
-@pytest.mark.parametrize("case", sorted(RECORDED))
-def test_openreg_does_what_the_gpu_did(case):
-    patterns = [pattern for name, pattern in differences() if name == case]
+def check(name, case, found):
+    patterns = [pattern for other, pattern in differences(name) if other == case]
     allowed = set().union(*(labels(case, pattern) for pattern in patterns))
-    found = observed()[case]
     unexpected = {
         label: side_by_side(label, RECORDED[case][label], found.get(label, "absent"))
-        for label in sorted(differing(case) - allowed)
+        for label in sorted(differing(case, found) - allowed)
     }
     assert unexpected == {}
 
 
-def test_every_difference_on_the_page_is_one():
-    needless = {
-        (case, pattern)
-        for case, pattern in differences()
-        if not labels(case, pattern)
+@pytest.mark.parametrize("case", sorted(RECORDED))
+@pytest.mark.parametrize("name", NAMES)
+def test_the_device_does_what_the_gpu_did(name, case):
+    check(name, case, observed(name)[case])
+
+
+def test_some_cases_are_as_on_the_gpu_in_cudas_place():
+    found = observed_by("observer.py", "api/*", OPENREG_AS="cuda")
+    assert len(found) > 10
+    for case, outcome in found.items():
+        check("cuda", case, outcome)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_difference_on_the_page_is_one(name):
+    needless = set()
+    for case, pattern in differences(name):
+        meant = labels(case, pattern)
+        found = meant & differing(case, observed(name)[case])
         # A whole case differs if a part of it does.
-        or not (labels(case, pattern) & differing(case))
-        or (pattern != "*" and labels(case, pattern) - differing(case))
-    }
+        if not found or (pattern != "*" and found != meant):
+            needless.add((case, pattern))
     assert needless == set()
 
 
-def test_every_case_has_a_record():
-    assert set(observed()) == set(RECORDED)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_case_has_a_record(name):
+    assert set(observed(name)) == set(RECORDED)
     unknown = {
         (case, label)
-        for case, outcome in observed().items()
+        for case, outcome in observed(name).items()
         if case.startswith(("misuse/", "memory/"))
         for label in outcome.keys() - RECORDED[case].keys()
     }

@@ -8,6 +8,7 @@
 
 #include <ATen/native/UnaryOps.h>
 #include <ATen/native/transformers/attention.h>
+#include <ATen/ops/convolution_compositeexplicitautograd_dispatch.h>
 
 namespace at::native::openreg {
 
@@ -25,6 +26,33 @@ Tensor& copyInto(Tensor& self, const Tensor& src, bool non_blocking) {
     openreg::_copy_from(src, self, non_blocking);
   }
   return self;
+}
+
+// PyTorch asks a backend from outside about inputs of its own. Others take the CPU's
+// kernel, which refuses a weight of the device.
+Tensor convolution(
+    const Tensor& input,
+    const Tensor& weight,
+    const std::optional<Tensor>& bias,
+    SymIntArrayRef stride,
+    SymIntArrayRef padding,
+    SymIntArrayRef dilation,
+    bool transposed,
+    SymIntArrayRef output_padding,
+    SymInt groups) {
+  const auto run = c10::openreg::isOpenReg(input.device())
+      ? &openreg::convolution_overrideable
+      : &at::compositeexplicitautograd::convolution_symint;
+  return run(
+      input,
+      weight,
+      bias,
+      stride,
+      padding,
+      dilation,
+      transposed,
+      output_padding,
+      std::move(groups));
 }
 
 std::tuple<Tensor, Tensor, Tensor> convolutionBackward(
@@ -81,7 +109,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
     m.impl(
         c10::str(name, ".Tensor").c_str(), TORCH_FN(noLibraryCtcLossOfTensors));
   }
-  m.impl("convolution", TORCH_FN(convolution_overrideable));
+  m.impl("convolution", TORCH_FN(convolution));
   m.impl("convolution_backward", TORCH_FN(convolutionBackward));
   m.impl("copy_", TORCH_FN(copyInto));
   abs_stub.set_cuda_dispatch_ptr(&abs_kernel);

@@ -254,5 +254,15 @@ class OpenRegActivityProfiler final : public libkineto::IActivityProfiler {
 
 REGISTER_PRIVATEUSE1_PROFILER(OpenRegActivityProfiler);
 
+// PyTorch hands it to Kineto with the first profile of PrivateUse1; profiles of CUDA are
+// none.
+[[maybe_unused]] const bool handedOver = [] {
+  if (kDeviceType == DeviceType::CUDA) {
+    torch::profiler::impl::PrivateUse1ProfilerRegistry::instance()
+        .onKinetoInit();
+  }
+  return true;
+}();
+
 } // namespace
 } // namespace c10::openreg::profiler

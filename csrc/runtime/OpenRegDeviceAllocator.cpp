@@ -33,9 +33,11 @@ DeviceMemory& makeMemory(DeviceIndex device) {
       device >= 0 && device < device_count(),
       "Invalid device argument ",
       static_cast<int>(device),
-      ": did you call init? There are ",
+      ": did you call init?\n",
+      static_cast<int>(device),
+      " is not in [0, ",
       static_cast<int>(device_count()),
-      " openreg devices.");
+      ")");
   return DeviceMemory::make(device, poolConfig());
 }
 

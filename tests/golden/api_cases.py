@@ -56,7 +56,7 @@ def _(o):
 
 @case("api", "class.ExternalStream")
 def _(o):
-    yield from members(o.m.ExternalStream(o.m.Stream().openreg_stream))
+    yield from members(o.m.ExternalStream(getattr(o.m.Stream(), f"{NAME}_stream")))
 
 
 @case("api", "device_properties")
@@ -166,9 +166,9 @@ def _(o):
         "get_allocator_backend": m.get_allocator_backend,
         "get_device_module": lambda: torch.get_device_module(o.device) is m,
         "get_device_module_default": lambda: torch.get_device_module() is m,
-        "tensor_method": lambda: callable(torch.Tensor.openreg),
-        "module_method": lambda: callable(torch.nn.Module.openreg),
-        "storage_method": lambda: callable(torch.UntypedStorage.openreg),
+        "tensor_method": lambda: callable(getattr(torch.Tensor, NAME)),
+        "module_method": lambda: callable(getattr(torch.nn.Module, NAME)),
+        "storage_method": lambda: callable(getattr(torch.UntypedStorage, NAME)),
         "out_of_memory_error": lambda: m.OutOfMemoryError is torch.OutOfMemoryError,
         "accelerator_error": lambda: m.AcceleratorError is torch.AcceleratorError,
         "save_location_tag": lambda: torch.serialization.location_tag(storage),

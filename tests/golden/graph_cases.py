@@ -6,14 +6,14 @@ import misuse_graph
 import torch
 from api_cases import members
 from misuse import described, quiet
-from observer import case
+from observer import Graph, case
 from torch import nn
 
 MS = int(1.98e6)  # cycles of _sleep()
 
 
 def captured(o, function, **options):
-    graph = o.m.OpenRegGraph()
+    graph = Graph()
     with o.m.graph(graph, **options):
         result = function()
     return graph, result
@@ -25,7 +25,7 @@ def tensors(*given):
 
 @case("api", "class.Graph")
 def _(o):
-    yield from members(o.m.OpenRegGraph())
+    yield from members(Graph())
 
 
 @case("streams", "graph_replay")
@@ -72,7 +72,7 @@ def _(o):
 
 @case("streams", "graph_context")
 def _(o):
-    x, g, seen = o.zeros(), o.m.OpenRegGraph(), {}
+    x, g, seen = o.zeros(), Graph(), {}
     yield "before", o.m.is_current_stream_capturing
     with o.m.graph(g):
         seen["capturing"] = o.m.is_current_stream_capturing()
@@ -84,7 +84,7 @@ def _(o):
     yield "pool is a tuple of two", lambda: [type(g.pool()).__name__, len(g.pool())]
     handle = o.m.graph_pool_handle()
     yield "handle", lambda: [type(handle).__name__, len(handle)]
-    side, other = o.m.Stream(), o.m.OpenRegGraph()
+    side, other = o.m.Stream(), Graph()
     with o.m.graph(other, stream=side):
         seen["own"] = o.m.current_stream() == side
     yield "given stream is used", lambda: seen["own"]

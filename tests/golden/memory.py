@@ -1,4 +1,4 @@
-"""Runs the memory cases on openreg, as observer.py does the others.
+"""Runs the memory cases on the device, as observer.py does the others.
 
     python memory.py          {"section/case": {label: outcome}} on standard output
 
@@ -19,9 +19,10 @@ import torch._dynamo  # noqa: F401, or each child imports it, with its first opt
 from observer import CASES, observe_in_child
 
 PROFILE = "OPENREG_DEVICE_PROFILE"
+PLAIN = "sm80"  # what a device in CUDA's place has by itself
 
 if __name__ == "__main__":
     gc.freeze()  # children copy no pages to look for garbage
-    profile = os.environ.get(PROFILE, "")
-    runs = {n: run for n, run in CASES.items() if run[2].get(PROFILE, "") == profile}
+    profile = os.environ.get(PROFILE, PLAIN)
+    runs = {n: run for n, run in CASES.items() if run[2].get(PROFILE, PLAIN) == profile}
     print(json.dumps({name: observe_in_child(*run) for name, run in runs.items()}))

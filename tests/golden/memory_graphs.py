@@ -2,6 +2,7 @@
 
 import torch
 from memory_trace import trace
+from observer import Graph
 
 
 def graphs(t, share):
@@ -11,7 +12,7 @@ def graphs(t, share):
     yield t.step("static input")
 
     def capture():
-        graph = m.OpenRegGraph()
+        graph = Graph()
         options = {"pool": keep[0][0].pool()} if share and keep else {}
         with m.graph(graph, **options):
             y = (x * 2 + 1).relu()

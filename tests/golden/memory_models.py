@@ -207,13 +207,15 @@ OPTIMIZERS = {
 MODELS = {make.__name__: make for make in (mlp, encoder, decoder, recommender)}
 
 
-def put(section, name, optimizer, how, profile=""):
+def put(section, name, optimizer, how, profile=None):
     """A case whose name says the model, its dtype, and whether activations are
     computed again."""
     model, dtype, *rest = name.split("_")
     autocast = bfloat16 if dtype == "bf16" else contextlib.nullcontext
 
-    @case(section, name, environment={"OPENREG_DEVICE_PROFILE": profile})
+    environment = {"OPENREG_DEVICE_PROFILE": profile} if profile else {}
+
+    @case(section, name, environment=environment)
     def _(o):
         return train(
             o,

@@ -2,7 +2,7 @@
 
 import torch
 from misuse import DEVICE, described, m, octets, quiet, x
-from observer import attempt
+from observer import Graph, attempt
 
 MIB = 1 << 20
 
@@ -31,7 +31,7 @@ def capture(body, before=lambda t: None, **options):
         t.add_(0)
         m.synchronize()
         extra = before(t)
-        graph = m.OpenRegGraph()
+        graph = Graph()
 
         def record():
             with m.graph(graph, **options):
@@ -71,7 +71,7 @@ def joined(t, side):
 
 
 def exception_leaves_context():
-    t, step, graph = x(4), Steps(), m.OpenRegGraph()
+    t, step, graph = x(4), Steps(), Graph()
     m.synchronize()
 
     def record():
@@ -86,7 +86,7 @@ def exception_leaves_context():
 
 
 def end_on_other_stream():
-    t, step, graph = x(4), Steps(), m.OpenRegGraph()
+    t, step, graph = x(4), Steps(), Graph()
     m.synchronize()
     with m.stream(m.Stream()):
         step("capture_begin", graph.capture_begin)
@@ -97,7 +97,7 @@ def end_on_other_stream():
 
 
 def delete_during_capture():
-    t, step, graphs = x(4), Steps(), [m.OpenRegGraph()]
+    t, step, graphs = x(4), Steps(), [Graph()]
     m.synchronize()
     with m.stream(m.Stream()):
         step("capture_begin", graphs[0].capture_begin)
@@ -131,7 +131,7 @@ CASES = {
     "mm_inside": capture(
         lambda t, e: torch.mm(*[torch.ones(64, 64, device=DEVICE)] * 2)
     ),
-    "nested_capture": capture(lambda t, e: enter(m.graph(m.OpenRegGraph()))),
+    "nested_capture": capture(lambda t, e: enter(m.graph(Graph()))),
     "new_segment_inside": capture(lambda t, e: octets(100 * MIB)),
     "new_segment_thread_local": capture(
         lambda t, e: octets(100 * MIB), capture_error_mode="thread_local"

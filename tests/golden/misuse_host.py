@@ -28,6 +28,10 @@ def fetched(tensor):
     return copied
 
 
+def array_interface(tensor):
+    return getattr(tensor, f"__{DEVICE}_array_interface__")
+
+
 CALLS = {
     "numpy": lambda: x(2).numpy(),
     "numpy_force": lambda: x(2).numpy(force=True).tolist(),
@@ -35,10 +39,10 @@ CALLS = {
     "np_array_of_list": lambda: np.array([x(1), x(1)]),
     "np_from_dlpack": lambda: np.from_dlpack(x(2)),
     "array_interface": lambda: hasattr(x(2), "__array_interface__"),
-    "device_array_interface": lambda: sorted(x(2).__openreg_array_interface__),
-    "device_array_interface_of_cpu": lambda: c(2).__openreg_array_interface__,
+    "device_array_interface": lambda: sorted(array_interface(x(2))),
+    "device_array_interface_of_cpu": lambda: array_interface(c(2)),
     "device_array_interface_requires_grad": lambda: sorted(
-        x(2).requires_grad_().__openreg_array_interface__
+        array_interface(x(2).requires_grad_())
     ),
     "frombuffer_to": lambda: torch.frombuffer(bytearray(8), dtype=torch.float32).to(
         DEVICE
@@ -59,9 +63,9 @@ CALLS = {
     "legacy_constructor": lambda: m.FloatTensor([1.0, 2.0]),
     "legacy_cpu_constructor_of_device": lambda: torch.FloatTensor(x(2)),
     "type_string": lambda: x(2).type(),
-    "method_to_device": lambda: c(2).openreg(),
-    "method_to_bad_device": lambda: c(2).openreg(no_index()),
-    "method_to_cpu_device": lambda: c(2).openreg("cpu"),
+    "method_to_device": lambda: getattr(c(2), DEVICE)(),
+    "method_to_bad_device": lambda: getattr(c(2), DEVICE)(no_index()),
+    "method_to_cpu_device": lambda: getattr(c(2), DEVICE)("cpu"),
     "item": lambda: x(1).item(),
     "item_multi": lambda: x(2).item(),
     "item_empty": lambda: torch.empty(0, device=DEVICE).item(),

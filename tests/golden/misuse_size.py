@@ -1,12 +1,13 @@
 """Sizes that are wrong or too large, and wrong requests for memory."""
 
+from types import SimpleNamespace
+
 import torch
 from misuse import DEVICE, m, octets, x
 from torch.nn import functional as F
 
-
 TIB = 1 << 40
-
+NO_ALLOCATOR = SimpleNamespace(allocator=lambda: None)  # torch.cuda asks it for one
 
 CALLS = {
     "oom_by_broadcast": lambda: torch.ones(1 << 22, 1, device=DEVICE)
@@ -38,5 +39,7 @@ CALLS = {
     "allocator_backend": lambda: m.get_allocator_backend(),
     "oom_message": lambda: octets(10 * TIB),
     "pinned_10tib": lambda: torch.empty(10 * TIB, dtype=torch.uint8, pin_memory=True),
-    "swap_allocator_after_init": lambda: m.memory.change_current_allocator(None),
+    "swap_allocator_after_init": lambda: m.memory.change_current_allocator(
+        NO_ALLOCATOR
+    ),
 }

@@ -1,15 +1,17 @@
-"""Runs small cases on openreg and tells the outcome of each as JSON.
+"""Runs small cases on the device and tells the outcome of each as JSON.
 
 The same cases ran on a GPU; golden.json and misuse.json have what it did. A case is
 a generator of (label, function) pairs; the functions are called one by one, and what
 they return or raise is the outcome under that label.
 
     python observer.py        {"section/case": {label: outcome}} on standard output
+    python observer.py api/*  only of cases with such names
 
 Every case has a process of its own, forked from one that has not used the device; a
 case `apart` has one for each label, because its functions break the device.
 """
 
+import fnmatch
 import json
 import os
 import re
@@ -27,6 +29,7 @@ from gate import Gate
 
 NAME = torch.accelerator.current_accelerator().type  # or, in its place, CUDA
 MODULE = torch.get_device_module(NAME)
+Graph = MODULE.CUDAGraph if NAME == "cuda" else MODULE.OpenRegGraph
 CASES = {}
 
 
@@ -105,7 +108,9 @@ def plain(value):
         return value.tolist()
     if isinstance(value, str):
         text = re.sub(r"0x[0-9a-f]{5,}", "<ptr>", value)
-        text = re.sub(f"{NAME}|privateuse(one|1)", "<dev>", text, flags=re.IGNORECASE)
+        # Its variables have one name, whatever the device's is.
+        names = f"{NAME}|privateuse(one|1)|(?-i:OPENREG(?=_))"
+        text = re.sub(names, "<dev>", text, flags=re.IGNORECASE)
         return text.replace("torch_<dev>.<dev>", "torch.<dev>")
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
@@ -180,7 +185,9 @@ def main():
     # By that name the cases have registered: as a script this file is another.
     from observer import CASES
 
-    print(json.dumps({name: observe_in_child(*run) for name, run in CASES.items()}))
+    wanted = sys.argv[1] if len(sys.argv) > 1 else "*"
+    names = fnmatch.filter(CASES, wanted)
+    print(json.dumps({name: observe_in_child(*CASES[name]) for name in names}))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@ import tempfile
 from pathlib import Path
 
 import torch
-from observer import case, plain
+from observer import NAME, case, plain
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-BOTH = [ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]
+OF_DEVICE = ProfilerActivity.CUDA if NAME == "cuda" else ProfilerActivity.PrivateUse1
+BOTH = [ProfilerActivity.CPU, OF_DEVICE]
 
 
 def training_step(o):
@@ -178,7 +179,7 @@ def _(o):
 
     found = by_category(trace_of(o, work))
     calls = found["<dev>_runtime"]
-    names = {call["name"].removeprefix("or") for call in calls}
+    names = {re.sub("^(or|cuda)", "", call["name"]) for call in calls}
     for name in CALLS:
         yield f"<dev>{name}", lambda name=name: name in names
     yield "others", lambda: sorted(names - set(CALLS))

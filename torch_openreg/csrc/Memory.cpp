@@ -37,7 +37,7 @@ py::dict toDict(const StatArray& stats) {
 // The keys of torch.cuda.memory_stats_as_nested_dict().
 py::dict memoryStats(int64_t device) {
   const auto stats =
-      getOpenRegDeviceAllocator().getDeviceStats(toExistingIndex(device));
+      getOpenRegDeviceAllocator().getDeviceStats(toIndex(device));
   py::dict dict;
   dict["allocation"] = toDict(stats.allocation);
   dict["segment"] = toDict(stats.segment);
@@ -65,11 +65,11 @@ py::dict memoryStats(int64_t device) {
 }
 
 void resetPeakStats(int64_t device) {
-  getOpenRegDeviceAllocator().resetPeakStats(toExistingIndex(device));
+  getOpenRegDeviceAllocator().resetPeakStats(toIndex(device));
 }
 
 void resetAccumulatedStats(int64_t device) {
-  getOpenRegDeviceAllocator().resetAccumulatedStats(toExistingIndex(device));
+  getOpenRegDeviceAllocator().resetAccumulatedStats(toIndex(device));
 }
 
 // --- pinned memory ---
@@ -158,21 +158,21 @@ void addMemory(py::module_& module) {
       "_resetAccumulatedStats",
       torch::wrap_pybind_function(resetAccumulatedStats),
       py::arg("device"));
-  module.def("_memoryFraction", torch::wrap_pybind_function([](int64_t device) {
-               return getOpenRegDeviceAllocator().memoryFraction(
-                   toExistingIndex(device));
-             }));
+  module.def(
+      "_memoryFraction", torch::wrap_pybind_function([](int64_t device) {
+        return getOpenRegDeviceAllocator().memoryFraction(toIndex(device));
+      }));
   module.def(
       "_setMemoryFraction",
       torch::wrap_pybind_function([](double fraction, int64_t device) {
         getOpenRegDeviceAllocator().setMemoryFraction(
-            fraction, toExistingIndex(device));
+            fraction, toIndex(device));
       }));
   module.def(
       "_failAllocation",
       torch::wrap_pybind_function([](size_t n, int64_t device) {
         return getOpenRegDeviceAllocator()
-            .pool(toExistingIndex(device))
+            .pool(toIndex(device))
             .failAllocation(n);
       }),
       py::arg("n"),

@@ -24,6 +24,7 @@ def install() -> None:
     _install_tensor_types()
     _refuse_foreign_views()
     _install_figures()
+    _install_activities()
     on_import("torch.distributed.distributed_c10d", _install_nccl)
     on_import("torch.utils.cpp_extension", _refuse_extensions)
     on_import("triton.runtime.jit", _refuse_triton)
@@ -108,20 +109,17 @@ def _set_default_tensor_type(t: Any) -> None:
 # --- memory that is no GPU's --------------------------------------------------
 
 _INSTEAD = "copy it to the host first, with tensor.cpu()"
-_torch_dlpack = torch.Tensor.__dlpack__
-_torch_dlpack_device = torch.Tensor.__dlpack_device__
 
 
-def _dlpack(self: Any, *args: Any, **kwargs: Any) -> Any:
-    if self.is_cuda:
-        raise BufferError(str(_refusals.refusal("DLPack of a CUDA tensor", _INSTEAD)))
-    return _torch_dlpack(self, *args, **kwargs)
+def _not_for_cuda(export: Any) -> Any:
+    @functools.wraps(export)
+    def call(data: Any, *args: Any, **kwargs: Any) -> Any:
+        if data.is_cuda:
+            what = "DLPack of a CUDA tensor"
+            raise BufferError(str(_refusals.refusal(what, _INSTEAD)))
+        return export(data, *args, **kwargs)
 
-
-def _dlpack_device(self: Any) -> Any:
-    if self.is_cuda:
-        raise BufferError(str(_refusals.refusal("DLPack of a CUDA tensor", _INSTEAD)))
-    return _torch_dlpack_device(self)
+    return call
 
 
 def _array_interface(self: Any) -> NoReturn:
@@ -136,8 +134,9 @@ def _array_interface(self: Any) -> NoReturn:
 
 
 def _refuse_foreign_views() -> None:
-    torch.Tensor.__dlpack__ = _dlpack
-    torch.Tensor.__dlpack_device__ = _dlpack_device
+    for name in ("_to_dlpack", "_to_dlpack_versioned"):
+        setattr(torch._C, name, _not_for_cuda(getattr(torch._C, name)))
+    torch.to_dlpack = torch.utils.dlpack.to_dlpack = torch._C._to_dlpack
     torch.Tensor.__cuda_array_interface__ = property(_array_interface)
 
 
@@ -161,6 +160,15 @@ def _install_figures() -> None:
     # A machine may have both NVIDIA's driver and this CUDA.
     torch.cuda._raw_device_count_nvml = lambda: -1
     torch.cuda._raw_device_uuid_nvml = lambda: None
+
+
+def _install_activities() -> None:
+    """The profiler's rows of the device are there, and in C++ code it is settled that
+    there are none of CUDA."""
+    known = torch.autograd._supported_activities
+    cuda = torch.profiler.ProfilerActivity.CUDA
+    for module in (torch._C._autograd, torch.autograd, torch.autograd.profiler):
+        module._supported_activities = lambda: known() | {cuda}
 
 
 # --- code for a GPU -----------------------------------------------------------

@@ -28,7 +28,7 @@ from ._history import (
     use_mem_pool,
 )
 from ._pluggable import OpenRegPluggableAllocator, change_current_allocator
-from ._lazy import _lazy_init, device_count, is_initialized
+from ._lazy import _lazy_init, is_initialized
 from ._usage import list_gpu_processes
 from ._utils import _get_device_index
 from .streams import ExternalStream, Stream
@@ -80,16 +80,6 @@ OutOfMemoryError = torch.OutOfMemoryError
 
 # What caching_allocator_alloc() gave out, by address.
 _raw: dict[int, torch.UntypedStorage] = {}
-
-
-def _existing(device: Device) -> int:
-    index = _get_device_index(device, optional=True)
-    if not 0 <= index < device_count():
-        raise RuntimeError(
-            f"Invalid device argument {index}: did you call init?\n"
-            f"{index} is not in [0, {device_count()})"
-        )
-    return index
 
 
 def caching_allocator_alloc(
@@ -159,13 +149,13 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
     _lazy_init()
-    _C._setMemoryFraction(fraction, _existing(device))
+    _C._setMemoryFraction(fraction, _get_device_index(device, optional=True))
 
 
 def get_per_process_memory_fraction(device: Device = None) -> float:
     """The part that :func:`set_per_process_memory_fraction` set; 1 at first."""
     _lazy_init()
-    return _C._memoryFraction(_existing(device))
+    return _C._memoryFraction(_get_device_index(device, optional=True))
 
 
 def empty_cache() -> None:
@@ -178,7 +168,7 @@ def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
     """What :func:`memory_stats` returns, as dictionaries inside one another."""
     if not is_initialized():
         return {}
-    return _C._memoryStats(_existing(device))
+    return _C._memoryStats(_get_device_index(device, optional=True))
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
@@ -211,7 +201,7 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
         abbreviated: leave out the figures of the single pools
     """
     _lazy_init()
-    index = _existing(device)
+    index = _get_device_index(device, optional=True)
     return _summary.summary(memory_stats(index), index, abbreviated)
 
 
@@ -237,12 +227,12 @@ def max_memory_reserved(device: Device = None) -> int:
 
 def reset_peak_memory_stats(device: Device = None) -> None:
     """Let the peaks start again from what is in use now."""
-    _C._resetPeakStats(_existing(device))
+    _C._resetPeakStats(_get_device_index(device, optional=True))
 
 
 def reset_accumulated_memory_stats(device: Device = None) -> None:
     """Let the sums and the counters start again from 0."""
-    _C._resetAccumulatedStats(_existing(device))
+    _C._resetAccumulatedStats(_get_device_index(device, optional=True))
 
 
 @deprecated(
