@@ -44,23 +44,23 @@ def test_fully_shard_trains_as_on_the_cpu(ranks, options, within):
     assert told[0][-1] == told[1][-1]  # one model
 
 
+COMPILED = {
+    "layers": "[layer.compile() for layer in model.layers]",
+    "model": "model.compile()",
+}
+
+
 @pytest.mark.slow
-def test_a_compiled_sharded_model_trains_as_on_the_cpu(ranks):
-    compare(
-        ranks,
-        """
+@pytest.mark.parametrize("statement", COMPILED.values(), ids=COMPILED)
+def test_a_compiled_sharded_model_trains_with_the_bits_of_the_cpu(ranks, statement):
+    program = f"""
 def program(device):
-    mesh = init_device_mesh(device.type, (size,))
-    model = shard(make(device), mesh)
-    for layer in model.layers:
-        layer.compile(backend="inductor")
+    torch._dynamo.reset()
+    model = shard(make(device), init_device_mesh(device.type, (size,)))
+    {statement}
     return [*train(model, device), total(model)]
-""",
-        setup=FSDP2,
-        within=1e-4,
-        timeout=300,
-        patience=280,
-    )
+"""
+    compare(ranks, program, setup=FSDP2, patience=280, timeout=300)
 
 
 @pytest.mark.slow
