@@ -34,7 +34,7 @@ orActivityKind activityKind(TaskKind kind) {
   return {}; // not recorded
 }
 
-void fail(RunningTask& task, orError_t error, std::string message) {
+void failTask(RunningTask& task, orError_t error, std::string message) {
   task.failure.reset(new RunningTask::Failure{error, std::move(message)});
 }
 
@@ -84,9 +84,9 @@ void call(const orCallableType& type, void* callable, RunningTask& task) {
   try {
     type.run(callable);
   } catch (const std::exception& error) {
-    fail(task, orErrorLaunchFailure, error.what());
+    failTask(task, orErrorLaunchFailure, error.what());
   } catch (...) {
-    fail(
+    failTask(
         task,
         orErrorLaunchFailure,
         "it threw something that is no std::exception");
@@ -96,7 +96,7 @@ void call(const orCallableType& type, void* callable, RunningTask& task) {
 void noteFault(RunningTask& task, uintptr_t address) {
   char text[64];
   std::snprintf(text, sizeof(text), "it touched address %#zx", size_t{address});
-  fail(task, orErrorIllegalAddress, text);
+  failTask(task, orErrorIllegalAddress, text);
 }
 
 // Copies and sets are the library's own code and survive any bad address.
@@ -139,7 +139,7 @@ bool failRunningTask(orError_t error, std::string message) {
     return false;
   }
   if (!runningTask->failure) {
-    fail(*runningTask, error, std::move(message));
+    failTask(*runningTask, error, std::move(message));
   }
   return true;
 }
