@@ -126,7 +126,7 @@ def program(device):
     model = make(device)
     parallelize_module(model, mesh, {"head": ColwiseParallel(use_local_output=False)})
     optimizer, losses = adam(model), []
-    for step in range(10):
+    for step in range(20):
         x, y = batch(step, device, by=0)
         with loss_parallel():
             loss = F.cross_entropy(model(x), y)

@@ -141,7 +141,7 @@ BODY = """
 QUICK = [(3, "auto", "auto", 2)]
 LONG = [
     pytest.param(size, transport, schedule, 6, marks=pytest.mark.slow)
-    for size in (1, 2, 4, 5, 8)
+    for size in (1, 2, 4, 5, 6, 7, 8)
     for transport in ("auto", "gloo")
     for schedule in ("auto", "async", "adversarial")
 ]

@@ -103,6 +103,43 @@ def test_a_result_says_how_a_call_ended(ranks):
     )
 
 
+def test_wait_itself_waits_and_raises_if_that_is_wanted(ranks):
+    ranks(
+        HANG
+        + """
+    dist.all_reduce(x)
+    if rank == 0:
+        work = dist.all_reduce(x, async_op=True)
+        try:
+            work.wait()
+        except RuntimeError as error:
+            assert "rank 1" in str(error), error
+        else:
+            raise AssertionError("wait() has not waited")
+        connect().set("told", "1")
+    connect().wait(["told"])
+    """,
+        OPENREG_OCCL_TIMEOUT="1",
+        OPENREG_OCCL_BLOCKING_WAIT="1",
+    )
+
+
+def test_a_timeout_that_is_no_number_is_refused(ranks):
+    ranks(
+        """
+    try:
+        join()
+    except ValueError as error:
+        assert "must be a number of seconds, but is soon" in str(error), error
+    else:
+        raise AssertionError("it was taken")
+    """,
+        1,
+        joins=False,
+        OPENREG_OCCL_TIMEOUT="soon",
+    )
+
+
 def test_a_failure_ends_the_process_if_that_is_wanted(ranks):
     ranks(
         HANG
