@@ -259,6 +259,33 @@ def test_coalesced_functional_and_object_collectives(ranks):
     )
 
 
+@pytest.mark.slow
+def test_eight_ranks_share_the_cores_as_well_as_four_do(ranks):
+    # In turns, so that both have the same share of a busy machine.
+    told = ranks(
+        """
+    import time
+    groups = {n: dist.new_group(range(n), backend="occl") for n in (4, 8)}
+    x, best = torch.ones(256, device=device), {4: 1e9, 8: 1e9}
+    for round in range(10):
+        for n, group in groups.items():
+            dist.barrier(groups[8])
+            if rank >= n:
+                continue
+            start = time.perf_counter()
+            for _ in range(50):
+                dist.all_reduce(x, group=group)
+            torch.openreg.synchronize()
+            best[n] = min(best[n], time.perf_counter() - start)
+    return best
+    """,
+        8,
+        patience=110,
+    )
+    four, eight = (told[0][n] / int(n) for n in ("4", "8"))
+    assert eight < 2 * four
+
+
 def test_groups_are_made_split_and_meshed(ranks):
     ranks(
         """
