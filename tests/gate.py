@@ -103,6 +103,6 @@ def end(gates):
 
     for gate in gates:
         gate.open()
-    for device in range(torch.openreg.device_count()):
-        torch.openreg.synchronize(device)
+    for device in range(torch.accelerator.device_count()):
+        torch.accelerator.synchronize(device)
     assert not any(gate.is_late for gate in gates), "a call waited for a held stream"

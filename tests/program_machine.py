@@ -1,17 +1,18 @@
-"""The machine that runs the programs of tests/programs.py, on openreg or the CPU."""
+"""The machine that runs the programs of tests/programs.py, on the device or the CPU."""
 
 import contextlib
 import functools
 from dataclasses import dataclass, field
 
 import torch
+from device_name import NAME, m
 from programs import DEVICES, MOST_ELEMENTS, STREAMS, Create
 
 
 @functools.cache
 def streams_of(thread, device):
-    side = [torch.openreg.Stream(device) for _ in range(STREAMS - 1)]
-    return [torch.openreg.default_stream(device), *side]
+    side = [m.Stream(device) for _ in range(STREAMS - 1)]
+    return [m.default_stream(device), *side]
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Machine:
         self.real, self.thread = real, thread
         self.slots, self.errors = [], []
         self.generators = {
-            device: torch.Generator(f"openreg:{device}" if real else "cpu")
+            device: torch.Generator(f"{NAME}:{device}" if real else "cpu")
             for device in DEVICES
         }
         for device, generator in self.generators.items():
@@ -183,7 +184,7 @@ class Machine:
     # --- where and when things run
 
     def device_of(self, place):
-        return f"openreg:{place}" if self.real and place in DEVICES else "cpu"
+        return f"{NAME}:{place}" if self.real and place in DEVICES else "cpu"
 
     def stream(self, device, work):
         return streams_of(self.thread, device)[work.stream % STREAMS]
@@ -202,7 +203,7 @@ class Machine:
             return
         stream = self.stream(place, work)
         self.depend(stream, work.order, reads, writes)
-        with torch.openreg.stream(stream):
+        with m.stream(stream):
             try:
                 self.keep(function(), place, stream, reads)
             finally:
@@ -227,7 +228,7 @@ class Machine:
         self.depend(other, order, [], writes)
         with contextlib.ExitStack() as stack:
             for stream in streams.values():
-                stack.enter_context(torch.openreg.stream(stream))
+                stack.enter_context(m.stream(stream))
             try:
                 self.keep(function(), place, other, [])
             finally:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import programs as p
 import pytest
 import torch
+from device_name import m
 from hypothesis import HealthCheck, given, note, seed, settings
 from hypothesis import strategies as st
 from program_machine import Machine
@@ -85,10 +86,10 @@ def assert_same(found, expected):
 
 
 def check(steps):
-    allocated = [torch.openreg.memory_allocated(device) for device in p.DEVICES]
+    allocated = [m.memory_allocated(device) for device in p.DEVICES]
     found = Machine(real=True).run(steps)
     assert_same(found, Machine(real=False).run(steps))
-    assert allocated == [torch.openreg.memory_allocated(d) for d in p.DEVICES]
+    assert allocated == [m.memory_allocated(d) for d in p.DEVICES]
 
 
 @given(program(10))

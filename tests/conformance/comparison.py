@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass, field
 
 import torch
+from device_name import NAME
 from torch.utils._pytree import tree_leaves, tree_map
 
-NAME = torch.accelerator.current_accelerator().type  # or, in its place, CUDA
 DEVICE = torch.device(NAME, 0)
 
 

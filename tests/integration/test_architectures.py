@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from device_name import NAME
 import transformers as library
 
 WORDS = 64
@@ -164,7 +165,7 @@ def run(name, device):
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_an_architecture_computes_what_it_computes_on_the_cpu(name):
-    there, here = run(name, "cpu"), run(name, "openreg")
+    there, here = run(name, "cpu"), run(name, NAME)
     assert len(there) > 15
     assert there[0].isfinite()
     for one, other in zip(there, here, strict=True):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from device_name import NAME
 from test_transformers import make_decoder
 from torch._dynamo.utils import counters
 from transformers import CompileConfig
@@ -30,17 +31,17 @@ def expected():
 
 @pytest.mark.parametrize("cache", ["static", None])
 def test_a_compiled_decoder_generates_what_the_cpu_does(cache, expected):
-    model = make_decoder().eval().to("openreg")
+    model = make_decoder().eval().to(NAME)
     model.forward = torch.compile(model.forward)
-    assert generate(model, "openreg", cache_implementation=cache) == expected
+    assert generate(model, NAME, cache_implementation=cache) == expected
     assert counters["stats"]["unique_graphs"] > 0
 
 
 def test_generate_compiles_and_replays_by_itself(expected):
     """What it compiles is the step from word to word: the cache is made before."""
-    model = make_decoder().eval().to("openreg")
+    model = make_decoder().eval().to(NAME)
     config = CompileConfig(mode="reduce-overhead")
     config._compile_all_devices = True  # its list of devices is CUDA's and XPU's
     options = {"cache_implementation": "static", "compile_config": config}
-    assert generate(model, "openreg", **options) == expected
+    assert generate(model, NAME, **options) == expected
     assert counters["inductor"]["cudagraph_replays"] > 0

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from device_name import NAME
 from torch import nn
 from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -142,11 +143,11 @@ def sample(model, device, guidance=3.0):
 
 @pytest.fixture(scope="module")
 def trained():
-    return {device: train(device) for device in ("cpu", "openreg")}
+    return {device: train(device) for device in ("cpu", NAME)}
 
 
 def test_training_gives_the_numbers_of_the_cpu(trained):
-    (expected, *there), (losses, *here) = trained["cpu"], trained["openreg"]
+    (expected, *there), (losses, *here) = trained["cpu"], trained[NAME]
     assert losses == expected
     assert len(set(losses)) == 5
     for one, other in zip(there, here, strict=True):
@@ -156,11 +157,11 @@ def test_training_gives_the_numbers_of_the_cpu(trained):
 
 def test_sampling_gives_the_pictures_of_the_cpu(trained):
     expected = sample(trained["cpu"][2], "cpu")
-    found = sample(trained["openreg"][2], "openreg")
+    found = sample(trained[NAME][2], NAME)
     assert torch.equal(found.cpu(), expected)
     assert expected.std() > 0.1
 
 
 def test_the_noise_schedule_is_that_of_the_cpu():
-    for name, value in Schedule().to("openreg").named_buffers():
+    for name, value in Schedule().to(NAME).named_buffers():
         assert torch.equal(value.cpu(), getattr(Schedule(), name))

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from device_name import NAME, m
 import torchmetrics
 from torchmetrics import aggregation, classification, regression, retrieval, text
 
@@ -93,23 +94,23 @@ def test_a_metric_has_the_value_of_the_cpu(name):
     kind, options, make = METRICS[name]
     data = make()
     expected, _ = run(kind(**options), data, "cpu")
-    found, metric = run(kind(**options), data, "openreg:1")
-    assert {t.device for t in states(metric)} == {torch.device("openreg:1")}
+    found, metric = run(kind(**options), data, f"{NAME}:1")
+    assert {t.device for t in states(metric)} == {torch.device(f"{NAME}:1")}
     assert len(found) == BATCHES + 1
     for there, here in zip(expected, found, strict=True):
         for one, other in zip(there, here, strict=True):
-            assert other.device == torch.device("openreg:1")
+            assert other.device == torch.device(f"{NAME}:1")
             assert torch.equal(other.cpu(), one)
 
 
 def test_updates_do_not_wait_for_the_device(hold):
     """A stream that stands still does not keep the host from the next batch."""
-    metric = regression.MeanSquaredError().to("openreg")
-    x, y = (torch.randn(1 << 20, device="openreg") for _ in range(2))
+    metric = regression.MeanSquaredError().to(NAME)
+    x, y = (torch.randn(1 << 20, device=NAME) for _ in range(2))
     metric.update(x, y)  # operators learn their dtypes
     metric.reset()
-    torch.openreg.synchronize()
-    stream = torch.openreg.current_stream()
+    m.synchronize()
+    stream = m.current_stream()
     gate = hold(stream)
     for _ in range(3):
         metric.update(x, y)
@@ -122,9 +123,9 @@ def test_updates_do_not_wait_for_the_device(hold):
 
 def test_a_state_moves_between_devices():
     data = scores()
-    _, metric = run(classification.MulticlassAccuracy(CLASSES), data, "openreg")
+    _, metric = run(classification.MulticlassAccuracy(CLASSES), data, NAME)
     value = metric.compute().item()
-    for device in ("cpu", "openreg:1"):
+    for device in ("cpu", f"{NAME}:1"):
         metric = metric.to(device)
         assert metric.device == torch.device(device)
         metric._computed = None
@@ -132,16 +133,16 @@ def test_a_state_moves_between_devices():
     for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
         assert other.compute().item() == value
     metric.reset()
-    assert {t.device for t in states(metric)} == {torch.device("openreg:1")}
+    assert {t.device for t in states(metric)} == {torch.device(f"{NAME}:1")}
     assert metric.update_count == 0
 
 
 def test_a_saved_state_is_loaded(tmp_path):
     metric = classification.MulticlassAccuracy(CLASSES)
     metric.persistent(True)
-    _, metric = run(metric, scores(), "openreg")
+    _, metric = run(metric, scores(), NAME)
     torch.save(metric.state_dict(), tmp_path / "state")
-    other = classification.MulticlassAccuracy(CLASSES).to("openreg")
+    other = classification.MulticlassAccuracy(CLASSES).to(NAME)
     other.load_state_dict(torch.load(tmp_path / "state"))
     assert metric.tp.sum() > 0
     for name in metric.state_dict():
@@ -151,7 +152,7 @@ def test_a_saved_state_is_loaded(tmp_path):
 def test_metrics_in_a_collection_share_their_state():
     data = scores()
     found = []
-    for device in ("cpu", "openreg"):
+    for device in ("cpu", NAME):
         metrics = torchmetrics.MetricCollection(
             {
                 "accuracy": classification.MulticlassAccuracy(CLASSES),
@@ -167,7 +168,7 @@ def test_metrics_in_a_collection_share_their_state():
 
 
 def test_a_list_of_states_waits_in_the_host_memory():
-    metric = aggregation.CatMetric(compute_on_cpu=True).to("openreg")
-    metric.update(torch.arange(4.0, device="openreg"))
+    metric = aggregation.CatMetric(compute_on_cpu=True).to(NAME)
+    metric.update(torch.arange(4.0, device=NAME))
     assert {t.device.type for t in states(metric)} == {"cpu"}
     assert metric.compute().tolist() == [0, 1, 2, 3]

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from device_name import NAME
 from torch import nn
 from torch.nn import functional as F
 
@@ -152,7 +153,7 @@ def train(model, device, steps=4):
 @pytest.mark.parametrize("name", MODELS)
 def test_training_gives_the_numbers_of_the_cpu(name):
     results = []
-    for device in ("cpu", "openreg"):
+    for device in ("cpu", NAME):
         torch.manual_seed(0)
         results.append(train(MODELS[name](), device))
     (expected, there), (losses, here) = results
@@ -166,14 +167,14 @@ def test_a_vit_takes_pictures_of_another_size():
     model, x = ViT().eval(), torch.randn(2, 3, 24, 24)
     with torch.no_grad():
         expected = model(x)
-        assert torch.equal(model.to("openreg")(x.to("openreg")).cpu(), expected)
+        assert torch.equal(model.to(NAME)(x.to(NAME)).cpu(), expected)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_features_are_taken_by_hooks(name):
     model, x = MODELS[name]().eval(), torch.randn(2, 3, 16, 16)
     found = {}
-    for device in ("cpu", "openreg"):
+    for device in ("cpu", NAME):
         features = found[device] = []
 
         def keep(part, inputs, output, features=features):
@@ -186,5 +187,5 @@ def test_features_are_taken_by_hooks(name):
         for handle in handles:
             handle.remove()
     assert len(found["cpu"]) > 8
-    for one, other in zip(found["cpu"], found["openreg"], strict=True):
+    for one, other in zip(found["cpu"], found[NAME], strict=True):
         assert torch.equal(one, other)
