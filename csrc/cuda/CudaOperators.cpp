@@ -6,9 +6,12 @@
 #include "aten/native/Extra.h"
 #include "runtime/OpenRegLibrary.h"
 
+#include <ATen/native/Copy.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/convolution_compositeexplicitautograd_dispatch.h>
+#include <ATen/ops/log_softmax_compositeimplicitautograd_dispatch.h>
+#include <ATen/ops/softmax_compositeimplicitautograd_dispatch.h>
 
 namespace at::native::openreg {
 
@@ -26,6 +29,11 @@ Tensor& copyInto(Tensor& self, const Tensor& src, bool non_blocking) {
     openreg::_copy_from(src, self, non_blocking);
   }
   return self;
+}
+
+// For kernels of PyTorch's that call its copy_() and not the operator.
+void copyKernel(TensorIterator& iter, bool non_blocking) {
+  openreg::_copy_from(iter.tensor(1), iter.tensor(0), non_blocking);
 }
 
 // PyTorch asks a backend from outside about inputs of its own. Others take the CPU's
@@ -80,6 +88,22 @@ std::tuple<Tensor, Tensor, Tensor> convolutionBackward(
       output_mask);
 }
 
+// PyTorch has CUDA's kernels convert from half to float, which the CPU's cannot.
+Tensor softmax(
+    const Tensor& self,
+    int64_t dim,
+    std::optional<ScalarType> dtype) {
+  return at::compositeimplicitautograd::softmax(
+      dtype == kFloat ? self.to(kFloat) : self, dim, dtype);
+}
+Tensor logSoftmax(
+    const Tensor& self,
+    int64_t dim,
+    std::optional<ScalarType> dtype) {
+  return at::compositeimplicitautograd::log_softmax(
+      dtype == kFloat ? self.to(kFloat) : self, dim, dtype);
+}
+
 // No library has a kernel for some lengths: there is the one for all.
 bool noLibraryCtcLoss(
     const Tensor& /*log_probs*/,
@@ -112,8 +136,19 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("convolution", TORCH_FN(convolution));
   m.impl("convolution_backward", TORCH_FN(convolutionBackward));
   m.impl("copy_", TORCH_FN(copyInto));
+  m.impl("log_softmax.int", TORCH_FN(logSoftmax));
+  m.impl("softmax.int", TORCH_FN(softmax));
   abs_stub.set_cuda_dispatch_ptr(&abs_kernel);
+  copy_stub.set_cuda_dispatch_ptr(&copyKernel);
   _fused_sdp_choice_stub.set_cuda_dispatch_ptr(&_fused_sdp_choice);
+}
+
+// What is made of operators with gradients of their own.
+TORCH_LIBRARY_IMPL(aten, AutogradCUDA, m) {
+  if (c10::openreg::kDeviceType == c10::DeviceType::CUDA) {
+    m.impl("log_softmax.int", TORCH_FN(logSoftmax));
+    m.impl("softmax.int", TORCH_FN(softmax));
+  }
 }
 
 TORCH_LIBRARY_IMPL(aten, QuantizedCUDA, m) {

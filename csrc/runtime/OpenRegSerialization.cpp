@@ -1,5 +1,7 @@
 #include "runtime/OpenRegSerialization.h"
 
+#include "runtime/OpenRegDeviceType.h"
+
 #include <torch/csrc/jit/serialization/pickler_helper.h>
 
 namespace c10::openreg {

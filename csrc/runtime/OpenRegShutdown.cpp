@@ -1,5 +1,6 @@
 #include "runtime/OpenRegShutdown.h"
 
+#include "runtime/OpenRegDeviceType.h"
 #include "runtime/OpenRegFunctions.h"
 
 #include <ATen/ops/zeros.h>

@@ -8,6 +8,8 @@ import os
 import re
 from dataclasses import dataclass
 
+from device_name import NAME
+
 # Results without defined values: everything else about them is compared.
 NO_VALUES = {
     "empty",
@@ -37,6 +39,7 @@ class Row:
     direction: str | None = None  # "forward", "backward" or "errors"; all
     suite: str | None = None  # all
     schedule: str | None = None  # of OPENREG_SCHEDULE; every
+    name: str | None = None  # of the device: "openreg" or "cuda"; either
 
     def covers(self, suite, name, dtype, direction):
         return (
@@ -45,6 +48,7 @@ class Row:
             and (self.dtypes is None or dtype in self.dtypes)
             and self.direction in (None, direction)
             and self.schedule in (None, SCHEDULE)
+            and self.name in (None, NAME)
         )
 
 
@@ -118,6 +122,30 @@ ROWS = [
         "PyTorch resizes outputs of its own devices without resize_, which refuses it "
         "on the CPU as well.",
         suite="out=, per channel",
+    ),
+    Row(
+        r"(max|min)\.reduction_no_dim|_foreach_max",
+        "values differ in the sign of zero",
+        "For CUDA PyTorch multiplies the gradient by a mask, so that the host need not "
+        "wait: a negative one times zero is -0.",
+        direction="backward",
+        name="cuda",
+    ),
+    Row(
+        r"renorm",
+        "values differ",
+        "PyTorch accumulates its gradient in float32 for CUDA, in float64 for the CPU.",
+        dtypes=("float32", "complex64"),
+        direction="backward",
+        name="cuda",
+    ),
+    Row(
+        r"(svd|pca)_lowrank|fft\.rfftn|linalg\.eig",
+        " instead of ",
+        "FakeTensor expects the strides that cuSOLVER and cuFFT give; results have "
+        "those of the CPU.",
+        suite="fake",
+        name="cuda",
     ),
 ]
 

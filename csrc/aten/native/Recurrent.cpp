@@ -1,5 +1,7 @@
 #include "aten/native/Recurrent.h"
 
+#include "runtime/OpenRegDeviceType.h"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/native/RNN.h>
