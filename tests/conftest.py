@@ -150,6 +150,17 @@ def run_python(start_python, tmp_path):
     return run
 
 
+@pytest.fixture
+def run_cuda(run_python):
+    """Runs code in a Python whose CUDA is the device; returns what it printed."""
+
+    def run(code, **options):
+        variables = {"OPENREG_AS": "cuda", "OPENREG_QUIET": "1", **options}
+        return run_python("import torch\n" + code, **variables)
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def run_script(start_python):
     """Runs a script as `python script arguments` does, or as `python -m` a module."""

@@ -1,108 +1,12 @@
-"""The device in CUDA's place: how it starts, what it refuses, and CUDA's names."""
+"""The device in CUDA's place: CUDA's names, what is refused, and PyTorch's tools."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 TORCH = Path(torch.__file__).parent
-
-
-@pytest.fixture
-def run_cuda(run_python):
-    """Runs code in a Python whose CUDA is the device; returns what it printed."""
-
-    def run(code, **environment):
-        variables = {"OPENREG_AS": "cuda", "OPENREG_QUIET": "1", **environment}
-        return run_python("import torch\n" + code, **variables)
-
-    return run
-
-
-@pytest.fixture
-def start(tmp_path):
-    """Starts Python itself, with arguments."""
-
-    def run(*arguments, **environment):
-        return subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tmp_path,
-            env={**os.environ, **environment},
-            text=True,
-            capture_output=True,
-        )
-
-    return run
-
-
-# --- start --------------------------------------------------------------------
-
-
-def test_the_command_runs_a_program_with_its_arguments(start, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import sys, torch\nprint(sys.argv[1:], __name__, torch.cuda.device_count())"
-    )
-    arguments = "--devices", "3", str(program), "-m", "--quiet"
-    result = start("-m", "torch_openreg.cuda", *arguments)
-    assert result.stdout == "['-m', '--quiet'] __main__ 3\n"
-    (line,) = result.stderr.splitlines()
-    assert "CUDA is software" in line and "OPENREG_QUIET=1" in line
-
-
-def test_children_are_quiet_and_have_the_device_too(start):
-    child = "import torch; print(torch.ones(2, device='cuda').is_cuda)"
-    code = (
-        "import torch, subprocess, sys\n"
-        f"subprocess.run([sys.executable, '-c', {child!r}], check=True)"
-    )
-    result = start("-m", "torch_openreg.cuda", "-c", code)
-    assert result.stdout == "True\n"
-    assert len(result.stderr.splitlines()) == 1
-
-
-def test_enable_comes_before_torch(start):
-    code = (
-        "import torch_openreg.cuda; torch_openreg.cuda.enable(); import torch\n"
-        "print(torch.cuda.is_available(), hasattr(torch, 'openreg'))"
-    )
-    assert start("-c", code, OPENREG_QUIET="1").stdout == "True False\n"
-
-
-def test_enable_after_torch_says_why_not_and_the_way_out(run_python):
-    code = "import torch_openreg.cuda; torch_openreg.cuda.enable()"
-    result = run_python(code, check=False)
-    (line,) = [x for x in result.stderr.splitlines() if x.startswith("RuntimeError")]
-    assert "came after `import torch`" in line
-    assert "python -m torch_openreg.cuda" in line
-
-
-def test_a_torch_with_cuda_is_refused(start, tmp_path):
-    """As far as it got: what tells is the module that its build wrote."""
-    package = tmp_path / "torch"
-    package.mkdir()
-    (package / "__init__.py").write_text("from . import version\n")
-    (package / "version.py").write_text("cuda, hip = '12.8', None\n")
-    result = start("-c", "import torch", OPENREG_AS="cuda", PYTHONPATH=str(tmp_path))
-    assert result.returncode == 1
-    assert "this one is for CUDA 12.8: unset OPENREG_AS" in result.stderr
-
-
-def test_a_name_that_is_none_is_refused(start):
-    result = start("-c", "import torch", OPENREG_AS="cudaa")
-    assert result.returncode == 1
-    assert "OPENREG_AS is 'cudaa', but it must be openreg or cuda" in result.stderr
-
-
-def test_without_the_variable_python_starts_as_ever(start):
-    code = "import sys; print([m for m in sys.modules if 'openreg' in m])"
-    found = start("-c", code).stdout
-    assert "torch_openreg'" not in found
-
 
 # --- names --------------------------------------------------------------------
 
@@ -198,41 +102,47 @@ def test_others_find_no_array_interface(run_cuda):
     assert run_cuda(code.format("cuda_array_interface")) == "False"
 
 
-# --- variables ----------------------------------------------------------------
+def test_modules_compute_what_they_compute_on_the_cpu(run_tests):
+    """A sample of `make test-cuda`."""
+    modules = Path(__file__).parent / "conformance" / "test_modules.py"
+    names = "Conv2d or LSTM or BatchNorm2d or MultiheadAttention"
+    run_tests("-k", names, modules, OPENREG_AS="cuda", OPENREG_QUIET="1")
 
 
-@pytest.mark.parametrize(
-    "visible, count", [("1", 1), ("0,1", 2), ("", 0), ("-1", 0), ("1,1", 0), ("1,x", 1)]
-)
-def test_visible_devices_are_as_cuda_reads_them(visible, count, run_cuda):
-    code = "print(torch.cuda.device_count())"
-    assert run_cuda(code, CUDA_VISIBLE_DEVICES=visible) == str(count)
+# --- CUDA's libraries ---------------------------------------------------------
 
 
-def test_a_program_may_choose_devices_before_their_first_use(run_cuda):
+def test_functions_of_the_runtime_return_codes_of_cuda(run_cuda):
     code = (
-        "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"
-        "print(torch.cuda.device_count(), torch.ones(1, device='cuda').device)"
+        "x, cudart = torch.ones(1 << 12), torch.cuda.cudart()\n"
+        "done = cudart.cudaHostRegister(x.data_ptr(), x.nbytes, 0)\n"
+        "again = cudart.cudaHostRegister(x.data_ptr(), x.nbytes, 0)\n"
+        "print(done == cudart.cudaError.success, done.value, again.value != 0)\n"
+        "print(cudart.cudaHostUnregister(x.data_ptr()).value)\n"
     )
-    assert run_cuda(code) == "1 cuda:0"
+    assert run_cuda(code).splitlines() == ["True 0 True", "0"]
 
 
-def test_a_profile_sets_the_properties(run_cuda):
-    code = (
-        "p = torch.cuda.get_device_properties(0)\n"
-        "print(p.name, torch.cuda.get_device_capability(), p.multi_processor_count)"
-    )
-    expected = "NVIDIA H100 80GB HBM3 (9, 0) 132"
-    assert run_cuda(code, OPENREG_DEVICE_PROFILE="h100") == expected
+def test_one_pop_too_many_is_forgiven_as_by_nvtx(run_cuda):
+    code = "from torch.cuda import nvtx; print(nvtx.range_pop() < 0)"
+    assert run_cuda(code) == "True"
 
 
-def test_the_old_name_of_the_allocators_settings_works(run_cuda):
-    code = (
-        "torch.ones(1, device='cuda')\n"
-        "print(torch.cuda.memory_stats()['max_split_size'])"
-    )
-    settings = "max_split_size_mb:64"
-    assert run_cuda(code, PYTORCH_CUDA_ALLOC_CONF=settings) == str(64 << 20)
+def test_switches_of_libraries_are_kept(run_cuda):
+    code = """
+cuda = torch.backends.cuda
+print(cuda.preferred_blas_library("cublaslt"), cuda.preferred_blas_library())
+print(cuda.preferred_linalg_library("cusolver"), cuda.preferred_linalg_library())
+cuda.cufft_plan_cache[1].max_size = 10
+cuda.cufft_plan_cache.clear()
+print([cuda.cufft_plan_cache[i].max_size for i in (0, 1)], cuda.cufft_plan_cache.size)
+"""
+    blas, linalg = "_BlasBackend.Cublaslt", "_LinalgBackend.Cusolver"
+    assert run_cuda(code).splitlines() == [
+        f"{blas} {blas}",
+        f"{linalg} {linalg}",
+        "[4096, 10] 0",
+    ]
 
 
 # --- tools of PyTorch for CUDA ------------------------------------------------
@@ -373,8 +283,35 @@ def run(place):
     heard = scores.to(place, copy=True).requires_grad_()
     F.ctc_loss(heard, words.to(place), *lengths).backward()
     F.ctc_loss(heard, words.to(place), [9, 8], [2, 2]).backward()
-    return weight.grad.cpu(), heard.grad.cpu(), kernel.to(place).abs().cpu()
+    whole = torch.quantize_per_tensor(image, 0.1, 0, torch.qint8).to(place).clone()
+    half = image.half().to(place).requires_grad_()
+    for f in F.softmax, F.log_softmax:
+        f(half, -1, dtype=torch.float32).square().sum().backward()
+    with torch.inference_mode():
+        sure = F.softmax(half, -1, dtype=torch.float32)
+    gradients = weight.grad, heard.grad, half.grad
+    numbers = whole.dequantize(), kernel.to(place).abs(), sure, *gradients
+    return [x.cpu() for x in numbers]
 
 print(all(map(torch.equal, run("cuda"), run("cpu"))))
 """
     assert run_cuda(code) == "True"
+
+
+def test_files_are_read_where_cuda_is_and_where_it_is_not(run_cuda, run_python):
+    run_cuda("torch.save(torch.arange(3.0, device='cuda:1'), 'ours')")
+    told = run_python("""
+import torch
+print(torch.load("ours", map_location="cpu").tolist())
+try:
+    torch.load("ours")
+except RuntimeError as error:
+    print(str(error).partition(" but")[0])
+# As a machine with GPUs would write it.
+torch.serialization.register_package(0, lambda storage: "cuda:0", lambda *_: None)
+torch.save(torch.arange(4.0), "theirs")
+""")
+    attempt = "Attempting to deserialize object on a CUDA device"
+    assert told.splitlines() == ["[0.0, 1.0, 2.0]", attempt]
+    code = "x = torch.load('theirs'); print(x.device, x.tolist())"
+    assert run_cuda(code) == "cuda:0 [0.0, 1.0, 2.0, 3.0]"

@@ -1,7 +1,10 @@
 """CUDA's libraries as ``torch._C`` has them: modules, and their switches."""
 
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
+
+from torch._C import _get_blas_preferred_backend, _get_linalg_preferred_backend
 
 from torch_openreg import _C
 
@@ -26,9 +29,15 @@ class cudaError(int):
     """A code that a function of the runtime returns; 0 is success."""
 
     success: "cudaError"
+    value = property(int)
 
 
 cudaError.success = cudaError(0)
+
+
+def _coded(function: Callable[..., int]) -> Callable[..., cudaError]:
+    """The function of our runtime, with CUDA's class for what it returns."""
+    return lambda *args: cudaError(function(*args))
 
 
 def _cudaMemGetInfo(device: int) -> tuple[int, int]:
@@ -41,12 +50,12 @@ def _profiler() -> Any:
     return profiler
 
 
-def _cudaProfilerStart() -> int:
+def _cudaProfilerStart() -> cudaError:
     _profiler().start()
     return cudaError.success
 
 
-def _cudaProfilerStop() -> int:
+def _cudaProfilerStop() -> cudaError:
     _profiler().stop()
     return cudaError.success
 
@@ -56,13 +65,13 @@ cudart = _module(
     "_cudart",
     cudaError=cudaError,
     cudaGetErrorString=_runtime.orGetErrorString,
-    cudaHostRegister=_runtime.orHostRegister,
-    cudaHostUnregister=_runtime.orHostUnregister,
+    cudaHostRegister=_coded(_runtime.orHostRegister),
+    cudaHostUnregister=_coded(_runtime.orHostUnregister),
     cudaMemGetInfo=_cudaMemGetInfo,
     cudaProfilerStart=_cudaProfilerStart,
     cudaProfilerStop=_cudaProfilerStop,
-    cudaStreamCreate=_runtime.orStreamCreate,
-    cudaStreamDestroy=_runtime.orStreamDestroy,
+    cudaStreamCreate=_coded(_runtime.orStreamCreate),
+    cudaStreamDestroy=_coded(_runtime.orStreamDestroy),
 )
 
 
@@ -75,11 +84,19 @@ def _ranges() -> Any:
     return nvtx
 
 
+def _rangePop() -> int:
+    """NVTX forgives one pop too many, and returns a negative number."""
+    try:
+        return _ranges().range_pop()
+    except RuntimeError:
+        return -1
+
+
 nvtx = _module(
     "_nvtx",
     markA=lambda message: _ranges().mark(message),
     rangeEnd=lambda handle: _ranges().range_end(handle),
-    rangePop=lambda: _ranges().range_pop(),
+    rangePop=_rangePop,
     rangePushA=lambda message: _ranges().range_push(message),
     rangeStartA=lambda message: _ranges().range_start(message),
 )
@@ -99,15 +116,15 @@ cudnn = _module(
 
 
 class _Switch:
-    """A number that PyTorch keeps for a library, and that nothing here depends on."""
+    """What PyTorch keeps for a library, and nothing here depends on."""
 
-    def __init__(self, value: int) -> None:
+    def __init__(self, value: Any) -> None:
         self.first = self.value = value
 
-    def get(self) -> int:
+    def get(self) -> Any:
         return self.value
 
-    def set(self, value: int) -> None:
+    def set(self, value: Any) -> None:
         self.value = value
 
     def reset(self) -> None:
@@ -124,6 +141,8 @@ def switches() -> dict[str, Any]:
     lt_workspace = _Switch(0)
     benchmark_limit = _Switch(10)
     empty_cache = _Switch(False)
+    blas = _Switch(_get_blas_preferred_backend())
+    linalg = _Switch(_get_linalg_preferred_backend())
     major, minor = CUDA_VERSION.split(".")
     return {
         "_cuda_clearCublasWorkspaces": _nothing_to_clear,
@@ -138,8 +157,12 @@ def switches() -> dict[str, Any]:
         "_cuda_setCublasWorkspaceSize": workspace.set,
         "_cuda_set_cudnn_benchmark_limit": benchmark_limit.set,
         "_cudnn_set_conv_benchmark_empty_cache": empty_cache.set,
+        "_get_blas_preferred_backend": blas.get,
+        "_get_linalg_preferred_backend": linalg.get,
         "_nccl_version": lambda: (
             NCCL_VERSION[0] << 32 | NCCL_VERSION[1] << 16 | NCCL_VERSION[2]
         ),
         "_nccl_version_suffix": lambda: b"",
+        "_set_blas_preferred_backend": blas.set,
+        "_set_linalg_preferred_backend": linalg.set,
     }

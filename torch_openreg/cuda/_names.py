@@ -66,6 +66,11 @@ def _cuda_getDeviceCount() -> int:
     return _C._getDeviceCount()
 
 
+def _cuda_isInBadFork() -> bool:
+    _settings.translate()  # asking starts the device, which reads them
+    return _C._isInBadFork()
+
+
 def _cuda_getArchFlags() -> str:
     return " ".join(_openreg().get_arch_list())
 
@@ -100,7 +105,7 @@ _DEVICE: dict[str, Any] = {
     "_cuda_hasPrimaryContext": _C._hasPrimaryContext,
     "_cuda_init": _cuda_init,
     "_cuda_ipc_collect": _C._ipcCollect,
-    "_cuda_isInBadFork": _C._isInBadFork,
+    "_cuda_isInBadFork": _cuda_isInBadFork,
     "_cuda_maybeExchangeDevice": _cuda_maybeExchangeDevice,
     "_cuda_setDevice": _cuda_setDevice,
     "_cuda_set_sync_debug_mode": _C._setSyncDebugMode,
@@ -141,7 +146,10 @@ _STREAMS: dict[str, Any] = {
 def _cuda_memorySnapshot(pool: tuple[int, ...] | None) -> dict[str, Any]:
     """Of all pools with None and (0, 0); a third item says whether with history."""
     if pool is None:
-        return _openreg().memory._snapshot()
+        snapshot = _openreg().memory._snapshot()
+        settings = snapshot["allocator_settings"]
+        settings["PYTORCH_CUDA_ALLOC_CONF"] = settings["PYTORCH_ALLOC_CONF"]
+        return snapshot
     traces = bool(pool[2]) if len(pool) > 2 else True
     return _C._memorySnapshot((pool[0], pool[1]), traces)
 

@@ -25,6 +25,7 @@ def install() -> None:
     _refuse_foreign_views()
     _install_figures()
     _install_activities()
+    _install_plan_caches()
     on_import("torch.distributed.distributed_c10d", _install_nccl)
     on_import("torch.utils.cpp_extension", _refuse_extensions)
     on_import("triton.runtime.jit", _refuse_triton)
@@ -169,6 +170,14 @@ def _install_activities() -> None:
     cuda = torch.profiler.ProfilerActivity.CUDA
     for module in (torch._C._autograd, torch.autograd, torch.autograd.profiler):
         module._supported_activities = lambda: known() | {cuda}
+
+
+def _install_plan_caches() -> None:
+    """No plan of a Fourier transform is kept; the bound on their number is."""
+    cache = torch.backends.cuda.cuFFTPlanCache
+    cache.size = property(lambda self: 0)
+    cache.max_size = 4096
+    cache.clear = lambda self: None
 
 
 # --- code for a GPU -----------------------------------------------------------
