@@ -2,7 +2,8 @@
 
     python tests/clean_environment.py dist/*.whl
 
-installs a wheel into one, where no compiler is to be found, and trains there.
+installs a wheel into one, where no compiler is to be found, trains there under both
+names of the device, and uninstalls it.
 """
 
 import os
@@ -47,9 +48,12 @@ class Environment:
         self.run("-m", "pip", "install", "--no-index", wheel)
         return self
 
-    def run(self, *arguments):
-        path = {"PATH": str(self.python.parent)}
-        return run(self.python, *arguments, cwd=self.folder, env=path)
+    def uninstall(self):
+        self.run("-m", "pip", "uninstall", "-y", "torch_openreg")
+
+    def run(self, *arguments, **variables):
+        env = {"PATH": str(self.python.parent), **variables}
+        return run(self.python, *arguments, cwd=self.folder, env=env)
 
     def files(self):
         return sorted(map(str, self.site.rglob("*")))
@@ -58,10 +62,17 @@ class Environment:
 def main():
     (wheel,) = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        environment = Environment(Path(folder)).install(Path(wheel).resolve())
+        environment = Environment(Path(folder))
+        before = environment.files()
+        environment.install(Path(wheel).resolve())
         print(environment.run(ROOT / "examples" / "quickstart.py", "--steps", 10))
         origin = environment.run("-c", "import torch_openreg as m; print(m.__file__)")
         assert Path(origin.strip()).parent == environment.package, origin
+        program = ROOT / "tests" / "cuda_programs" / "training_loop.py"
+        environment.run(program, OPENREG_AS="cuda")
+        environment.uninstall()
+        left = set(environment.files()) - set(before)
+        assert not left, left
 
 
 if __name__ == "__main__":

@@ -130,13 +130,38 @@ def test_the_installed_package_adds_two_tensors(installed):
     assert Path(origin).parent == installed.package
 
 
+def is_cuda_there(environment):
+    """Whether a Python that starts finds CUDA in its place."""
+    code = "import torch; print(torch.cuda.is_available())"
+    return environment.run("-c", code, OPENREG_AS="cuda") == "True\n"
+
+
+def test_the_installed_package_stands_in_for_cuda(installed):
+    assert is_cuda_there(installed)
+
+
 def test_uninstalling_leaves_nothing(tmp_path, wheel):
     environment = Environment(tmp_path)
     before = environment.files()
     environment.install(wheel).run("-c", ONE_LINER)
     assert environment.package.is_dir()
-    environment.run("-m", "pip", "uninstall", "-y", "torch_openreg")
+    environment.uninstall()
     assert environment.files() == before
+    assert not is_cuda_there(environment)
+
+
+@pytest.mark.slow
+def test_an_install_of_the_sources_stands_in_for_cuda(tmp_path):
+    """`pip install .`, by this Python, so that CMake's folder serves here too."""
+    environment = Environment(tmp_path)
+    options = "--ignore-installed", "--no-build-isolation", "--no-deps"
+    install = "-m", "pip", "install", *options, "--prefix", tmp_path
+    run(sys.executable, *install, ROOT)
+    assert environment.package.is_dir()
+    assert is_cuda_there(environment)
+    environment.uninstall()
+    assert not environment.package.exists()
+    assert not is_cuda_there(environment)
 
 
 def test_another_project_finds_the_cmake_package(installed, tmp_path):
