@@ -19,9 +19,7 @@ PROGRAMS = [
 ]
 # Programs that ask for what has no other name, and so run as CUDA alone.
 ONLY_CUDA = {
-    "conv_channels_last": "cudnn.version()",
     "data_parallel": "torch.nn.DataParallel, whose scatter() is CUDA's",
-    "ddp_torchrun": "torch.distributed.is_nccl_available()",
     "environment": "torch.version.cuda",
     "nvtx_ranges": "torch.cuda.cudart()",
 }

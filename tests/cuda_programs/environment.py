@@ -4,6 +4,8 @@ import torch
 
 assert torch.cuda.is_available() and torch.version.cuda is not None
 assert torch.backends.cuda.is_built() and torch.backends.cudnn.is_available()
+assert torch.backends.cudnn.version() > 8000
+assert torch.distributed.is_nccl_available()
 count = torch.cuda.device_count()
 for i in range(count):
     properties = torch.cuda.get_device_properties(i)
