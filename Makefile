@@ -72,9 +72,15 @@ PROCESS_SAMPLE := $(addprefix tests/test_,copy.py event.py executor.py fallback.
 test-process-sample: build ## some of them
 	OPENREG_EXECUTOR=process $(PYTEST) $(PROCESS_SAMPLE)
 
+# What runs under either name of the device; libraries need no adapters for CUDA's.
+CUDA_SUITES := tests/conformance tests/test_random_programs.py tests/test_graphs_programs.py
+CUDA_LIBRARIES := $(addprefix tests/integration/test_,architectures.py compiled.py cuda.py \
+  diffusion.py safetensors.py torchmetrics.py transformers.py vision.py)
 .PHONY: test-cuda
-test-cuda: build ## programs written for CUDA, and the device in CUDA's place
-	$(PYTEST) -m "" tests/test_cuda.py tests/test_cuda_programs.py tests/test_golden.py
+test-cuda: build $(LIBRARIES)/ready ## programs for CUDA, and the suites with the device in its place
+	$(PYTEST) -m "" $(wildcard tests/test_cuda*.py) tests/test_golden.py
+	OPENREG_AS=cuda OPENREG_QUIET=1 $(PYTEST) $(CUDA_SUITES)
+	OPENREG_AS=cuda OPENREG_QUIET=1 $(LIBRARIES)/bin/python -m pytest $(CUDA_LIBRARIES)
 
 .PHONY: test-libraries
 test-libraries: build $(LIBRARIES)/ready ## accelerate, transformers, Lightning and others on the device
