@@ -214,6 +214,7 @@ BY_THREADS = {
         (700, 30),
     ),
     "softmax of columns": (lambda x: x.softmax(0), (512, 100)),
+    "weight_norm": (lambda v, g: torch._weight_norm(v, g, 2), (32, 8, 8), (1, 1, 8)),
 }
 ANY_NUMBER = {
     "add": (torch.add, (1 << 17,), (1 << 17,)),

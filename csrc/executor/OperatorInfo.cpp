@@ -105,6 +105,8 @@ ThreadSums threadSumsOf(std::string_view name, bool typed) {
       {"aten::_scaled_dot_product_flash_attention_for_cpu", ThreadSums::Always},
       {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",
        ThreadSums::Always},
+      {"aten::_weight_norm_interface", ThreadSums::Always},
+      {"aten::_weight_norm_interface_backward", ThreadSums::Always},
       {"aten::convolution_backward_overrideable", ThreadSums::Always},
       {"aten::convolution_overrideable", ThreadSums::Always},
       {"aten::mkldnn_rnn_layer", ThreadSums::Always},
