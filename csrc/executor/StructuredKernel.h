@@ -8,6 +8,7 @@
 #include <ATen/TensorIterator.h>
 #include <ATen/TensorMeta.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>
@@ -201,6 +202,32 @@ void runObject(StructuredRun& run) {
   object.infer(run);
   run.compute(object.iterator(), [&] { object.compute(run); });
 }
+
+/// Tensors of the caller as outputs, without a count of their own: the second count of a
+/// tensor that Python has, and the end of it, cost the GIL.
+template <size_t count>
+class Borrowed {
+ public:
+  template <class... Given>
+  explicit Borrowed(const Given&... tensors)
+      : tensors_{Traits::createBorrow(tensors)...} {}
+  ~Borrowed() {
+    std::ranges::for_each(tensors_, &Traits::destroyBorrow);
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+  operator std::span<Tensor>() {
+    return tensors_;
+  }
+
+ private:
+  using Traits = c10::MaybeOwnedTraits<Tensor>;
+
+  std::array<Tensor, count> tensors_;
+};
+template <class... Given>
+Borrowed(const Given&...) -> Borrowed<sizeof...(Given)>;
 
 /// Calls a structured operator. `outputs` are empty in the functional form, which fills
 /// them; otherwise they are the tensors that the call changes.

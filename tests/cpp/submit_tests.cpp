@@ -114,6 +114,21 @@ class SubmitTest : public DeviceTest {
 
 // --- operators ------------------------------------------------------------------
 
+// A second count of a tensor that Python has would cost the GIL.
+TEST_F(SubmitTest, WhatAKernelIsGivenHasNoSecondOwner) {
+  const Tensor a = full({10}), ints = full({10}).to(at::kInt);
+  Tensor out = full({10});
+  Recorder recorder;
+  size_t owners = 0;
+  recorder.then = [&] {
+    owners += a.use_count() + ints.use_count() + out.use_count();
+  };
+  a.add_(out);
+  at::add_out(out, a, a);
+  out.copy_(ints);
+  EXPECT_EQ(owners, 9u); // of three tensors in three kernels
+}
+
 TEST_F(SubmitTest, AnElementwiseOperatorIsReported) {
   const Tensor a = full({10}), b = full({10});
   const Recorder recorder;

@@ -149,12 +149,14 @@ void copyAcross(const Tensor& src, const Tensor& dst, bool non_blocking) {
 }
 
 // A queued copy would warn from another thread, where no filter of Python's is.
-Tensor withoutImaginaryPart(const Tensor& src, const Tensor& dst) {
+c10::MaybeOwned<Tensor> withoutImaginaryPart(
+    const Tensor& src,
+    const Tensor& dst) {
   if (!src.is_complex() || dst.is_complex() || dst.scalar_type() == kBool) {
-    return src;
+    return c10::MaybeOwned<Tensor>::borrowed(src);
   }
   TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
-  return at::real(src);
+  return c10::MaybeOwned<Tensor>::owned(at::real(src));
 }
 
 // --- quantized ----------------------------------------------------------------
@@ -234,11 +236,11 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
     openreg::_copy_from(integersOf(self), integersOf(dst), non_blocking);
     return dst;
   }
-  const Tensor values = withoutImaginaryPart(self, dst);
+  const auto values = withoutImaginaryPart(self, dst);
   at::assert_no_internal_overlap(dst);
   at::assert_no_partial_overlap(dst, self);
-  const Tensor src =
-      values.sizes() == dst.sizes() ? values : values.expand_as(dst);
+  const auto expanded = at::expand_size(*values, dst.sizes());
+  const Tensor& src = *expanded;
   if (dst.numel() == 0) {
     return dst;
   }
