@@ -6,12 +6,16 @@
 #include <sstream>
 
 namespace c10::openreg {
+
+std::atomic<uintptr_t> detail::lowestAddress{UINTPTR_MAX};
+std::atomic<uintptr_t> detail::highestAddress{0};
+std::atomic<ptrdiff_t> detail::kernelDistance{0};
+
 namespace {
 
-// All device memory lies between the two.
-std::atomic<uintptr_t> lowestAddress{UINTPTR_MAX}, highestAddress{0};
-
-std::atomic<ptrdiff_t> kernelDistance{0}; // 0: not known yet
+using detail::highestAddress;
+using detail::kernelDistance;
+using detail::lowestAddress;
 
 void noteAddresses(const void* pointer, size_t bytes) {
   const auto first = reinterpret_cast<uintptr_t>(pointer);
@@ -22,12 +26,6 @@ void noteAddresses(const void* pointer, size_t bytes) {
   for (uintptr_t known = highestAddress;
        end > known && !highestAddress.compare_exchange_weak(known, end);) {
   }
-}
-
-bool mayBeOurs(const void* pointer) {
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
-  return address >= lowestAddress.load(std::memory_order_relaxed) &&
-      address < highestAddress.load(std::memory_order_relaxed);
 }
 
 // Asks for memory of the current device: libopenreg refuses that of others.
@@ -60,10 +58,10 @@ void* mallocOn(int device, size_t bytes) {
     return nullptr;
   }
   OPENREG_CHECK(status);
-  noteAddresses(pointer, bytes);
   if (kernelDistance.load(std::memory_order_relaxed) == 0) {
     findKernelDistance(pointer);
   }
+  noteAddresses(pointer, bytes);
   return pointer;
 }
 
@@ -85,27 +83,15 @@ bool isPinned(const void* pointer) noexcept {
   return lookUp(pointer).type == orMemoryTypeHost;
 }
 
-void* kernelAddress(const void* pointer) {
-  if (!pointer) {
-    return nullptr;
+// Another process's memory is reached by whichever device it was opened for.
+ptrdiff_t detail::distanceFor(const void* pointer) {
+  const int device = deviceOfPointer(pointer);
+  const ptrdiff_t known = kernelDistance.load(std::memory_order_relaxed);
+  if (known != 0) {
+    return known;
   }
-  ptrdiff_t distance = kernelDistance.load(std::memory_order_relaxed);
-  if (distance == 0 || !mayBeOurs(pointer)) [[unlikely]] {
-    // Another process's memory is reached by whichever device it was opened for.
-    const int device = deviceOfPointer(pointer);
-    if (distance == 0) {
-      const DeviceScope scope(device);
-      distance = findKernelDistance(pointer);
-    }
-  }
-  return const_cast<char*>(static_cast<const char*>(pointer)) + distance;
-}
-
-void* deviceAddress(const void* kernelPointer) {
-  return kernelPointer
-      ? const_cast<char*>(static_cast<const char*>(kernelPointer)) -
-          kernelDistance.load(std::memory_order_relaxed)
-      : nullptr;
+  const DeviceScope scope(device);
+  return findKernelDistance(pointer);
 }
 
 } // namespace c10::openreg

@@ -4,15 +4,44 @@
 // Threads: any.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 namespace c10::openreg {
+
+namespace detail {
+// All device memory of this process lies between the two, which are set after the
+// distance.
+extern std::atomic<uintptr_t> lowestAddress, highestAddress;
+extern std::atomic<ptrdiff_t> kernelDistance; // 0: not known yet
+/// For an address that may be no device's, or the first of all.
+ptrdiff_t distanceFor(const void* pointer);
+} // namespace detail
 
 /// Where kernels find the bytes of a device address, and the way back: the
 /// distance is the same for all device memory. nullptr stays nullptr; an address
 /// that is nowhere near the device's memory is an error.
-void* kernelAddress(const void* pointer);
-void* deviceAddress(const void* kernelPointer);
+inline void* kernelAddress(const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  if (address == 0) {
+    return nullptr;
+  }
+  const bool isOurs =
+      address >= detail::lowestAddress.load(std::memory_order_acquire) &&
+      address < detail::highestAddress.load(std::memory_order_acquire);
+  const ptrdiff_t distance = isOurs
+      ? detail::kernelDistance.load(std::memory_order_relaxed)
+      : detail::distanceFor(pointer);
+  return const_cast<char*>(static_cast<const char*>(pointer)) + distance;
+}
+
+inline void* deviceAddress(const void* kernelPointer) {
+  return kernelPointer
+      ? const_cast<char*>(static_cast<const char*>(kernelPointer)) -
+          detail::kernelDistance.load(std::memory_order_relaxed)
+      : nullptr;
+}
 
 /// Whose memory a device address lies in; throws if it is nobody's.
 int deviceOfPointer(const void* pointer);

@@ -66,8 +66,10 @@ void report(DeviceIndex device, void* pointer, int64_t bytes) {
       Device(kDeviceType, device));
 }
 
-void reportAllocation(DeviceIndex device, void* pointer) {
-  const size_t bytes = sizeForProfiler(memoryOf(device), pointer);
+/// Tells whoever listens of memory that was allocated.
+void reportAllocation(DeviceMemory& memory, DeviceIndex device, void* pointer) {
+  trace(&Trace::trace_gpu_memory_allocation, numberOf(pointer));
+  const size_t bytes = sizeForProfiler(memory, pointer);
   if (C10_UNLIKELY(bytes != 0)) {
     report(device, pointer, static_cast<int64_t>(bytes));
   }
@@ -182,8 +184,7 @@ DataPtr OpenRegDeviceAllocator::allocate(
   if (C10_UNLIKELY(!pointer)) {
     throwOutOfMemory(device, nbytes);
   }
-  trace(&Trace::trace_gpu_memory_allocation, numberOf(pointer));
-  reportAllocation(device, pointer);
+  reportAllocation(memory, device, pointer);
   return makeDataPtr(pointer, device);
 }
 
@@ -195,8 +196,7 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
   const PoolContext context = contextFor(memory.pool(), PoolRecord::State);
   void* pointer = memory.tryAllocate(nbytes, stream, context);
   if (C10_LIKELY(pointer)) {
-    trace(&Trace::trace_gpu_memory_allocation, numberOf(pointer));
-    reportAllocation(device, pointer);
+    reportAllocation(memory, device, pointer);
   } else if (nbytes > DeviceMemory::infoOf(device).second) {
     // Waiting will not help a request for more than there is.
     memory.pool().noteFailure(nbytes, stream, context);
