@@ -275,30 +275,36 @@ void AliasFrame::finishLayout(const Tensor& output, const Tensor& changed) {
 
 // --- outputs that a call has just made ---------------------------------------------
 
-OutputsAsCpus::OutputsAsCpus(std::span<Tensor> outputs) {
-  for (const Tensor& output : outputs) {
+OutputsAsCpus::OutputsAsCpus(
+    std::span<const Tensor> outputs,
+    c10::Device device)
+    : outputs_(outputs), device_(device) {
+  moveTo(c10::kCPU);
+}
+
+OutputsAsCpus::~OutputsAsCpus() {
+  moveTo(device_);
+}
+
+// The context of device memory is its address, wherever the pointer points to.
+void OutputsAsCpus::moveTo(c10::Device device) const {
+  for (const Tensor& output : outputs_) {
     if (!output.defined()) {
       continue;
     }
     TensorImpl* tensor = output.unsafeGetTensorImpl();
-    StorageImpl* storage = tensor->unsafe_storage().unsafeGetStorageImpl();
-    DataPtr view = kernelView(storage);
-    outputs_.push_back(
-        {tensor,
-         tensor->device(),
-         std::move(storage->_mutable_data_ptr_no_checks())});
-    storage->set_data_ptr_noswap(std::move(view));
-    tensor->_change_backend_component_keys(c10::Device(c10::kCPU));
-    AliasImpl::setDevice(tensor, c10::Device(c10::kCPU));
-  }
-}
-
-OutputsAsCpus::~OutputsAsCpus() {
-  for (Output& output : outputs_) {
-    output.tensor->unsafe_storage().unsafeGetStorageImpl()->set_data_ptr_noswap(
-        std::move(output.memory));
-    output.tensor->_change_backend_component_keys(output.device);
-    AliasImpl::setDevice(output.tensor, output.device);
+    DataPtr& memory = tensor->unsafe_storage()
+                          .unsafeGetStorageImpl()
+                          ->_mutable_data_ptr_no_checks();
+    const auto deleter = memory.get_deleter();
+    void* address = memory.release_context();
+    memory = DataPtr(
+        device.is_cpu() ? kernelAddress(address) : address,
+        address,
+        deleter,
+        device);
+    tensor->_change_backend_component_keys(device);
+    AliasImpl::setDevice(tensor, device);
   }
 }
 

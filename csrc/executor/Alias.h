@@ -79,18 +79,16 @@ class AliasFrame {
 /// addresses of their memory.
 class [[nodiscard]] OutputsAsCpus {
  public:
-  explicit OutputsAsCpus(std::span<Tensor> outputs);
+  OutputsAsCpus(std::span<const Tensor> outputs, c10::Device device);
   ~OutputsAsCpus();
   OutputsAsCpus(const OutputsAsCpus&) = delete;
   OutputsAsCpus& operator=(const OutputsAsCpus&) = delete;
 
  private:
-  struct Output {
-    c10::TensorImpl* tensor;
-    c10::Device device;
-    c10::DataPtr memory;
-  };
-  c10::SmallVector<Output, 3> outputs_;
+  void moveTo(c10::Device device) const;
+
+  const std::span<const Tensor> outputs_;
+  const c10::Device device_;
 };
 
 } // namespace at::native::openreg

@@ -33,14 +33,21 @@ ArgumentList::~ArgumentList() {
 }
 
 void ArgumentList::map(ArgumentSpan arguments, TensorMap map) {
-  convert(arguments, map, &ArgumentType::map);
+  convert(arguments, [&](const Argument& argument, void* slot) {
+    return argument.type->kind <= ArgumentType::Kind::Tensors
+        ? argument.type->copy(argument.value, map, slot)
+        : argument.value;
+  });
 }
 
 void ArgumentList::hold(ArgumentSpan arguments, TensorMap map) {
-  convert(arguments, map, &ArgumentType::hold);
+  convert(arguments, [&](const Argument& argument, void* slot) {
+    return argument.type->copy(argument.value, map, slot);
+  });
 }
 
-void ArgumentList::convert(ArgumentSpan arguments, TensorMap map, Convert how) {
+template <class How>
+void ArgumentList::convert(ArgumentSpan arguments, How how) {
   slots_ = few_.data();
   if (arguments.size() > few_.size()) {
     many_ = std::make_unique_for_overwrite<Slot[]>(arguments.size());
@@ -49,7 +56,7 @@ void ArgumentList::convert(ArgumentSpan arguments, TensorMap map, Convert how) {
   arguments_.reserve(arguments.size());
   for (const Argument& argument : arguments) {
     Slot& slot = slots_[used_];
-    const void* value = (argument.type->*how)(argument.value, map, slot.bytes);
+    const void* value = how(argument, slot.bytes);
     if (value != argument.value) {
       slot.type = argument.type;
       ++used_;

@@ -38,11 +38,9 @@ struct ArgumentType {
   void (*encode)(Signature& key, const void* value);
   /// What the kernel supports depends on it: dtypes, kinds of numbers, words.
   uint64_t (*variant)(const void* value);
-  /// Makes the argument for the kernel in `slot`, with other tensors, and returns
-  /// where it is: outside of the slot if there was nothing to change.
-  const void* (*map)(const void* value, TensorMap map, void* slot);
-  /// The same as a copy that outlives the call.
-  const void* (*hold)(const void* value, TensorMap map, void* slot);
+  /// Makes a copy in `slot`, with other tensors, that outlives the call, and returns
+  /// where it is.
+  const void* (*copy)(const void* value, TensorMap map, void* slot);
   void (*destroy)(void* slot);
 };
 
@@ -93,12 +91,12 @@ class ArgumentList {
     alignas(std::max_align_t) std::byte bytes[64];
     const ArgumentType* type; // nullptr: nothing is in there
   };
-  using Convert = const void* (*ArgumentType::*)(const void*, TensorMap, void*);
-  void convert(ArgumentSpan arguments, TensorMap map, Convert how);
+  template <class How>
+  void convert(ArgumentSpan arguments, How how);
 
-  c10::SmallVector<Argument, 6> arguments_;
+  c10::SmallVector<Argument, 8> arguments_;
   std::unique_ptr<Slot[]> many_;
-  std::array<Slot, 4> few_;
+  std::array<Slot, 8> few_;
   Slot* slots_ = nullptr;
   size_t used_ = 0;
 };

@@ -310,10 +310,7 @@ struct ErasedTraits {
       return 0;
     }
   }
-  static const void* map(const void* value, TensorMap map, void* slot) {
-    return kHasTensors ? put(mapped(of(value), map), slot) : value;
-  }
-  static const void* hold(const void* value, TensorMap map, void* slot) {
+  static const void* copy(const void* value, TensorMap map, void* slot) {
     return put(mapped(of(value), map), slot);
   }
   static void destroy(void* slot) {
@@ -330,8 +327,7 @@ inline constexpr ArgumentType kArgumentType{
     &detail::ErasedTraits<T>::box,
     &detail::ErasedTraits<T>::encode,
     &detail::ErasedTraits<T>::variant,
-    &detail::ErasedTraits<T>::map,
-    &detail::ErasedTraits<T>::hold,
+    &detail::ErasedTraits<T>::copy,
     &detail::ErasedTraits<T>::destroy};
 
 template <class T>

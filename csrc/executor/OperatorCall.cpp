@@ -74,8 +74,8 @@ namespace {
 /// A call of an operator whose kernel makes the outputs.
 class OperatorCall {
  public:
-  OperatorCall(OperatorInfo& op, ArgumentSpan arguments)
-      : call_(op, arguments) {
+  OperatorCall(OperatorInfo& op, ArgumentSpan arguments, Results& results)
+      : call_(op, arguments), results_(results) {
     if (!op.runKernel) {
       // What a sparse tensor is made of lies on the current device.
       guard_.emplace(call_.device);
@@ -85,7 +85,7 @@ class OperatorCall {
     }
   }
 
-  Results run() {
+  void run() {
     OperatorInfo& op = call_.op;
     if (op.outputs == OutputSource::Kernel) {
       if (C10_UNLIKELY(c10::openreg::isCapturing(call_.stream))) {
@@ -95,25 +95,24 @@ class OperatorCall {
       return wait();
     }
     if (trySmall()) {
-      return std::move(results_);
+      return;
     }
     const Signature key = call_.signature();
     if (auto outputs = op.shapes.make(key, call_.device)) {
       queue(outputs->tensors, std::move(outputs->earlier));
       setResults(std::move(outputs->tensors));
-      return std::move(results_);
+      return;
     }
     if (C10_UNLIKELY(c10::openreg::isCapturing(call_.stream))) {
       return capture(&key);
     }
     op.firstCalls.note();
     temporariesOnHost_ = true;
-    results_ = wait();
+    wait();
     remember(key);
-    return std::move(results_);
   }
 
-  Results wait() {
+  void wait() {
     // A kernel of another library may be written in Python.
     const bool isPyTorchs =
         std::string_view(call_.op.name).starts_with("aten::");
@@ -121,7 +120,6 @@ class OperatorCall {
       isPyTorchs ? runAndWait(kernel, body) : runHere(kernel, body);
       return true;
     });
-    return std::move(results_);
   }
 
  private:
@@ -137,7 +135,7 @@ class OperatorCall {
 
   /// Adds the call to the graph that its stream records. If nobody knows its results
   /// beforehand, a call that waits spoils the capture, as it does on a GPU.
-  Results capture(const Signature* key) {
+  void capture(const Signature* key) {
     auto rehearsed = rehearse(call_, [this](ArgumentSpan arguments) {
       KernelRun run{call_.op, arguments};
       runDrawing(run, [&] { runLocally(run); });
@@ -152,7 +150,6 @@ class OperatorCall {
       rehearsed->made.clear();
       remember(*key);
     }
-    return std::move(results_);
   }
 
   bool trySmall() {
@@ -229,15 +226,16 @@ class OperatorCall {
       }
     }
     for (c10::IValue& result : run.results) {
-      earlier_.push_back(allocationsBefore(result));
+      if (temporariesOnHost_) {
+        earlier_.push_back(allocationsBefore(result));
+      }
       results_.push_back(toDevice(frame, std::move(result)));
     }
   }
 
   /// How many allocations of as many bytes came before that of a result.
   size_t allocationsBefore(const c10::IValue& result) const {
-    if (allocations_.empty() || !result.isTensor() ||
-        !result.toTensor().has_storage()) {
+    if (!result.isTensor() || !result.toTensor().has_storage()) {
       return 0;
     }
     const void* memory = result.toTensor().storage().data();
@@ -297,7 +295,7 @@ class OperatorCall {
   bool temporariesOnHost_ = false;
   std::vector<HostAllocation> allocations_; // of a kernel with such temporaries
   std::vector<size_t> earlier_; // for each result: see OutputShapeCache
-  Results results_;
+  Results& results_;
 };
 
 // --- later ----------------------------------------------------------------------
@@ -379,11 +377,15 @@ void OperatorCall::queue(
 } // namespace
 
 Results callOperator(OperatorInfo& op, ArgumentSpan arguments) {
-  return OperatorCall(op, arguments).run();
+  Results results;
+  OperatorCall(op, arguments, results).run();
+  return results;
 }
 
 Results callAndWait(OperatorInfo& op, ArgumentSpan arguments) {
-  return OperatorCall(op, arguments).wait();
+  Results results;
+  OperatorCall(op, arguments, results).wait();
+  return results;
 }
 
 } // namespace at::native::openreg

@@ -49,7 +49,8 @@ Tensor makeOutput(
   if (sizes.size() != 1 || sizes[0] != 0) {
     impl->set_sizes_contiguous(sizes);
   }
-  if (const auto format = options.memory_format_opt()) {
+  const auto format = options.memory_format_opt();
+  if (format && *format != MemoryFormat::Contiguous) {
     impl->empty_tensor_restride(*format);
   }
   return tensor;
@@ -143,7 +144,7 @@ void StructuredRun::withAliases(Use use) {
       arguments_, [&](const Tensor& tensor) { return frame.alias(tensor); });
   if (form_ == Form::Functional) {
     // Nobody else has the outputs yet.
-    const OutputsAsCpus asCpus(outputs_);
+    const OutputsAsCpus asCpus(outputs_, call_->device);
     use(ArgumentSpan(arguments), outputs_);
     return;
   }
@@ -162,8 +163,8 @@ void StructuredRun::compute(TensorIteratorBase* iterator, Body kernel) {
     return;
   }
   const bool makesOutputs = form_ == Form::Functional;
-  hasStridesOfCpu_ = !makesOutputs || !iterator || keepsStrides(*iterator);
   casts_ = iterator && castsOperands(*iterator, !makesOutputs);
+  hasStridesOfCpu_ = !casts_ || !makesOutputs || keepsStrides(*iterator);
   if (!call_->isSmall() || !hasStridesOfCpu_) {
     return;
   }
