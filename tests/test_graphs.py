@@ -289,6 +289,14 @@ def test_graph_data_tells_nodes_and_edges():
     assert [n["dependents"] for n in nodes] == [[1, 2], [3], [3], []]
 
 
+def test_an_external_event_may_be_recorded_first_in_a_capture():
+    event = m.Event(external=True)
+    graph, _ = captured(event.record)
+    assert event.device is not None
+    graph.replay()
+    event.synchronize()
+
+
 def test_a_reset_graph_can_be_captured_again():
     x = zeros()
     graph, _ = captured(lambda: x.add_(1))
