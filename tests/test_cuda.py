@@ -59,7 +59,8 @@ def test_words_are_cudas(run_cuda):
         "print(repr(torch.cuda.get_device_properties(0)).split('(')[0])\n"
         "print(torch.cuda.FloatTensor.__doc__)\n"
         "for call in (lambda: torch.cuda.utilization('cpu'),\n"
-        "             lambda: torch.cuda.Event().record('x')):\n"
+        "             lambda: torch.cuda.Event().record('x'),\n"
+        "             lambda: torch.empty(1 << 60, device='cuda')):\n"
         "    try:\n        call()\n"
         "    except Exception as error:\n        print(error)\n"
     )
@@ -68,6 +69,7 @@ def test_words_are_cudas(run_cuda):
         "A torch.float32 tensor on a cuda device.",
         "Expected a cuda device, but got: cpu",
         "expected stream to be a torch.Stream or torch.cuda.Stream object, but got str",
+        "CUDA out of memory. Tried to allocate more than 1EB memory.",
     ]
 
 

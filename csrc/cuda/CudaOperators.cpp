@@ -4,6 +4,7 @@
 #include "aten/native/Convolution.h"
 #include "aten/native/Copy.h"
 #include "aten/native/Extra.h"
+#include "runtime/OpenRegHooks.h"
 #include "runtime/OpenRegLibrary.h"
 
 #include <ATen/native/Copy.h>
@@ -122,6 +123,13 @@ bool noLibraryCtcLossOfTensors(
   return false;
 }
 
+// FSDP frees parameters by it; PyTorch's own asks how it was built.
+void resizeStorageBytes(const Tensor& variable, SymInt new_size) {
+  c10::openreg::resizeStorage(
+      variable.storage(),
+      static_cast<size_t>(new_size.guard_int(__FILE__, __LINE__)));
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, CUDA, m) {
@@ -141,6 +149,12 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   abs_stub.set_cuda_dispatch_ptr(&abs_kernel);
   copy_stub.set_cuda_dispatch_ptr(&copyKernel);
   _fused_sdp_choice_stub.set_cuda_dispatch_ptr(&_fused_sdp_choice);
+}
+
+TORCH_LIBRARY_IMPL(inductor, CUDA, m) {
+  if (c10::openreg::kDeviceType == c10::DeviceType::CUDA) {
+    m.impl("resize_storage_bytes_", TORCH_FN(resizeStorageBytes));
+  }
 }
 
 // What is made of operators with gradients of their own.

@@ -115,6 +115,12 @@ void deleteRawPointer(void* pointer) {
 }
 
 [[noreturn]] void throwOutOfMemory(DeviceIndex device, size_t nbytes) {
+  constexpr size_t kExbibyte = size_t{1} << 60;
+  TORCH_CHECK_WITH(
+      OutOfMemoryError,
+      nbytes < kExbibyte,
+      deviceTitle(),
+      " out of memory. Tried to allocate more than 1EB memory.");
   DeviceMemory& memory = memoryOf(device);
   const auto [free, total] = DeviceMemory::infoOf(device);
   const PoolStats stats = memory.pool().stats();

@@ -143,15 +143,22 @@ _STREAMS: dict[str, Any] = {
 # --- memory -------------------------------------------------------------------
 
 
+#: Actions that snapshots leave out.
+_skipped: set[str] = set()
+
+
 def _cuda_memorySnapshot(pool: tuple[int, ...] | None) -> dict[str, Any]:
     """Of all pools with None and (0, 0); a third item says whether with history."""
     if pool is None:
         snapshot = _openreg().memory._snapshot()
         settings = snapshot["allocator_settings"]
         settings["PYTORCH_CUDA_ALLOC_CONF"] = settings["PYTORCH_ALLOC_CONF"]
-        return snapshot
-    traces = bool(pool[2]) if len(pool) > 2 else True
-    return _C._memorySnapshot((pool[0], pool[1]), traces)
+    else:
+        traces = bool(pool[2]) if len(pool) > 2 else True
+        snapshot = _C._memorySnapshot((pool[0], pool[1]), traces)
+    for trace in snapshot["device_traces"] if _skipped else ():
+        trace[:] = [entry for entry in trace if entry["action"] not in _skipped]
+    return snapshot
 
 
 def _cuda_record_memory_history(
@@ -164,8 +171,9 @@ def _cuda_record_memory_history(
     global_record_annotations: bool = False,
     skip_actions: Iterable[str] = (),
 ) -> None:
-    """What the compiler was doing and annotations are not recorded, and no action is
-    left out."""
+    """What the compiler was doing and annotations are not recorded."""
+    _skipped.clear()
+    _skipped.update(skip_actions)
     _C._recordHistory(enabled, context, stacks, max_entries, clear_history)
 
 

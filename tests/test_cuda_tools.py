@@ -1,0 +1,38 @@
+"""What works with CUDA in CUDA's place: Triton, compiled FSDP, histories of memory."""
+
+
+def test_triton_is_not_asked_and_its_kernels_are_refused(run_cuda, tmp_path):
+    """A package by that name stands for it: only its class of kernels is looked at."""
+    jit = tmp_path / "triton" / "runtime" / "jit.py"
+    jit.parent.mkdir(parents=True)
+    jit.write_text("class JITFunction:\n    def run(self): print('ran')\n")
+    code = (
+        "from torch.utils._triton import has_triton, has_triton_package\n"
+        "print(has_triton(), has_triton_package())\n"
+        "from triton.runtime.jit import JITFunction\n"
+        "try:\n    JITFunction().run()\n"
+        "except RuntimeError as error:\n    print(error)\n"
+    )
+    first, second = run_cuda(code, PYTHONPATH=str(tmp_path)).splitlines()
+    assert first == "False False"
+    assert "Triton kernel" in second and "TRITON_INTERPRET=1" in second
+
+
+def test_a_history_of_memory_leaves_out_what_it_shall_skip(run_cuda):
+    code = (
+        "torch.cuda.memory._record_memory_history(skip_actions=['free_requested'])\n"
+        "torch.empty(8, device='cuda')\n"
+        "(trace, _) = torch.cuda.memory._snapshot()['device_traces']\n"
+        "print(*sorted({entry['action'] for entry in trace} - {'snapshot'}))\n"
+    )
+    assert run_cuda(code) == "alloc free_completed segment_alloc"
+
+
+def test_compiled_programs_free_storages_and_take_them_again(run_cuda):
+    code = (
+        "x = torch.ones(64, device='cuda')\n"
+        "resize = torch.ops.inductor.resize_storage_bytes_\n"
+        "resize(x, 0); print(torch.cuda.memory_allocated())\n"
+        "resize(x, 256); print(x.fill_(2).sum().item())\n"
+    )
+    assert run_cuda(code).splitlines() == ["0", "128.0"]
