@@ -8,7 +8,7 @@ from torch._C import _get_blas_preferred_backend, _get_linalg_preferred_backend
 
 from torch_openreg import _C
 
-from . import _settings
+from . import _refusals, _settings
 
 #: What this CUDA says it is: the version that PyTorch's own wheels are built for.
 CUDA_VERSION = "13.0"
@@ -99,6 +99,7 @@ nvtx = _module(
     rangePop=_rangePop,
     rangePushA=lambda message: _ranges().range_push(message),
     rangeStartA=lambda message: _ranges().range_start(message),
+    **_refusals.RANGES_OF_STREAMS,
 )
 
 

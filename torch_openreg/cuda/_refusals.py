@@ -35,9 +35,33 @@ _HANDLE = refuse(
     "a handle of cuBLAS or cuSOLVER",
     "no such library is behind it. Use torch's own operators",
 )
+_STORAGE = refuse(
+    "torch.cuda.gds",
+    "GPUDirect reads files into a GPU's memory. Use torch.load(), or torch.from_file() "
+    "and Tensor.to()",
+)
+_PART = refuse(
+    "a green context",
+    "it is a part of a GPU's processors. Use streams, with priorities",
+)
+
+#: Of torch._C._nvtx: what a stream begins and ends when it gets there.
+RANGES_OF_STREAMS: dict[str, Any] = dict.fromkeys(
+    ("deviceRangeStart", "deviceRangeEnd"),
+    refuse(
+        "a range of NVTX in a stream",
+        "ranges are the host's. Use torch.cuda.nvtx.range()",
+    ),
+)
+
+
+class _CUDAGreenContext:
+    create = max_workqueue_concurrency = staticmethod(_PART)
+
 
 #: Names of torch._C whose call is an error.
 NAMES: dict[str, Any] = {
+    "_CUDAGreenContext": _CUDAGreenContext,
     "_cuda_allocationTraceback": refuse(
         "torch.cuda.memory._get_allocation_traceback()",
         "use torch.cuda.memory._snapshot(), which has the frames of each block",
@@ -76,6 +100,17 @@ NAMES: dict[str, Any] = {
             "tunableop_set_numerical_check_tolerances",
             "tunableop_set_rotating_buffer_size",
             "tunableop_tuning_enable",
+        )
+    },
+    **{
+        f"_gds_{name}": _STORAGE
+        for name in (
+            "deregister_buffer",
+            "deregister_handle",
+            "load_storage",
+            "register_buffer",
+            "register_handle",
+            "save_storage",
         )
     },
     "_nccl_init_rank": _NCCL,
