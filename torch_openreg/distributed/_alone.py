@@ -38,7 +38,8 @@ def rendezvous(*_, **__):
 def pretend() -> None:
     """Let groups be made without the other ranks."""
     c10d.rendezvous = rendezvous
-    for module in (torch._C._distributed_c10d, c10d, distributed):  # occl asks the first
+    # occl asks the first for it.
+    for module in (torch._C._distributed_c10d, c10d, distributed):
         module.ProcessGroupGloo = FakeGloo
     FakeProcessGroup._set_sequence_number_for_group = lambda self: None
 
