@@ -101,6 +101,11 @@ def _codegen(original: Callable[..., Any]) -> Callable[..., Any]:
     def fx_codegen_and_compile(gm: Any, example_inputs: Any, *args: Any, **kwargs: Any):
         if not _uses_openreg(gm, example_inputs):
             return original(gm, example_inputs, *args, **kwargs)
+        if kwargs.get("fx_wrapper"):
+            raise NotImplementedError(
+                "fx_wrapper on openreg: Inductor writes graphs around Triton's kernels, "
+                "and those of openreg are C++. Unset TORCHINDUCTOR_FX_WRAPPER."
+            )
         _wrapper.register_shadow(is_active)
         _shadow_graph(gm)
         inputs = [_shadow_value(value) for value in example_inputs]
