@@ -64,6 +64,26 @@ def _loadKernel(
 def _emptyStrided(
     size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, index: int, /
 ) -> torch.Tensor: ...
+def _mm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, /) -> None: ...
+def _bmm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, /) -> None: ...
+def _addmm(
+    c: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    alpha: float,
+    beta: float,
+    out: torch.Tensor,
+    /,
+) -> None: ...
+def _baddbmm(
+    c: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    alpha: float,
+    beta: float,
+    out: torch.Tensor,
+    /,
+) -> None: ...
 
 # Device.cpp
 def _init() -> None: ...

@@ -9,7 +9,9 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_numbers.h>
 
+#include <array>
 #include <bit>
+#include <utility>
 
 namespace torch::openreg {
 namespace {
@@ -156,6 +158,76 @@ PyMethodDef emptyStridedMethod = {
     METH_FASTCALL,
     "(size, stride, dtype, index): a new tensor of that device."};
 
+// --- products of matrices ---------------------------------------------------------
+
+at::Tensor& toTensor(PyObject* value) {
+  TORCH_CHECK_TYPE(
+      THPVariable_Check(value),
+      "expected a tensor, but got ",
+      Py_TYPE(value)->tp_name);
+  return const_cast<at::Tensor&>(THPVariable_Unpack(value));
+}
+
+at::Scalar toScalar(PyObject* value) {
+  return PyFloat_Check(value) ? at::Scalar(PyFloat_AS_DOUBLE(value))
+                              : at::Scalar(THPUtils_unpackLong(value));
+}
+
+void checkCount(Py_ssize_t count, Py_ssize_t expected) {
+  TORCH_CHECK_TYPE(
+      count == expected, "expected ", expected, " arguments, but got ", count);
+}
+
+/// Calls an operator below autograd, as all compiled code runs, and without Python.
+template <class Operator, class... Arguments>
+PyObject* callBelow(Arguments&&... arguments) {
+  const py::gil_scoped_release release;
+  const at::AutoDispatchBelowADInplaceOrView below;
+  Operator::call(std::forward<Arguments>(arguments)...);
+  return Py_NewRef(Py_None);
+}
+
+/// torch.mm(a, b, out=out), or bmm, without the parser.
+template <class Operator>
+PyObject* multiply(
+    PyObject* /*module*/,
+    PyObject* const* arguments,
+    Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  checkCount(count, 3);
+  return callBelow<Operator>(
+      toTensor(arguments[0]), toTensor(arguments[1]), toTensor(arguments[2]));
+  END_HANDLE_TH_ERRORS
+}
+
+/// torch.addmm(c, a, b, alpha=alpha, beta=beta, out=out), or baddbmm.
+template <class Operator>
+PyObject* multiplyAndAdd(
+    PyObject* /*module*/,
+    PyObject* const* arguments,
+    Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  checkCount(count, 6);
+  return callBelow<Operator>(
+      toTensor(arguments[0]),
+      toTensor(arguments[1]),
+      toTensor(arguments[2]),
+      toScalar(arguments[4]),
+      toScalar(arguments[3]),
+      toTensor(arguments[5]));
+  END_HANDLE_TH_ERRORS
+}
+
+PyMethodDef productMethod(const char* name, FastCall function) {
+  return {name, asMethod(function), METH_FASTCALL, "A product of matrices."};
+}
+
+std::array productMethods = {
+    productMethod("_mm", &multiply<at::_ops::mm_out>),
+    productMethod("_bmm", &multiply<at::_ops::bmm_out>),
+    productMethod("_addmm", &multiplyAndAdd<at::_ops::addmm_out>),
+    productMethod("_baddbmm", &multiplyAndAdd<at::_ops::baddbmm_out>)};
+
 } // namespace
 
 void addCompiled(py::module_& module) {
@@ -169,6 +241,10 @@ void addCompiled(py::module_& module) {
       py::arg("key") = "");
   module.attr("_emptyStrided") = py::reinterpret_steal<py::object>(
       PyCFunction_New(&emptyStridedMethod, nullptr));
+  for (PyMethodDef& method : productMethods) {
+    module.attr(method.ml_name) =
+        py::reinterpret_steal<py::object>(PyCFunction_New(&method, nullptr));
+  }
 }
 
 } // namespace torch::openreg

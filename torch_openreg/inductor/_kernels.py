@@ -5,6 +5,7 @@ import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from torch._inductor.async_compile import AsyncCompile, get_compile_threads
@@ -17,6 +18,9 @@ from torch_openreg import _C
 from ._checks import throw_behind_loops
 
 empty_strided_openreg = _C._emptyStrided
+openreg_products = SimpleNamespace(
+    mm=_C._mm, bmm=_C._bmm, addmm=_C._addmm, baddbmm=_C._baddbmm
+)
 
 _PARALLEL = re.compile(r"#pragma omp parallel( for)?( num_threads\(\d+\))?")
 # e_shoff, e_shentsize and e_shnum of the header of a 64-bit library

@@ -1,5 +1,6 @@
 """The Python code that Inductor writes around kernels."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,11 @@ from torch_openreg._device_name import NAME
 from ._cpp_wrapper import OpenRegCppWrapper, name_devices, register_device_name
 
 
+# Products of matrices, and how many arguments each has with `out`.
+_PRODUCTS = {"mm": 3, "bmm": 3, "addmm": 6, "baddbmm": 6}
+_FACTOR = re.compile(r"(?:alpha|beta)=(-?[\d.]+)")
+
+
 class _OpenRegCode:
     """What differs from the code for the CPU: where tensors are made, and how kernels
     are loaded."""
@@ -31,7 +37,7 @@ class _OpenRegCode:
         super().write_header()
         self.imports.splice(
             "from torch_openreg.inductor._kernels "
-            "import empty_strided_openreg, openreg_kernel"
+            "import empty_strided_openreg, openreg_kernel, openreg_products"
         )
 
     def make_allocation(
@@ -67,6 +73,17 @@ class _OpenRegCode:
             1,
         )
         super().define_kernel(kernel_name, body, metadata, gpu, cpp_definition)
+
+    def _generate_extern_kernel_out_helper(
+        self, kernel: str, out: str, out_view: str | None, args: list[str], *rest: Any
+    ) -> None:
+        """A product of matrices takes less time without the parser of torch."""
+        name = kernel.removeprefix("extern_kernels.")
+        values = [_FACTOR.sub(r"\1", text) for text in [*args, out_view or out]]
+        if len(values) == _PRODUCTS.get(name) and not any("=" in v for v in values):
+            self.writeline(f"openreg_products.{name}({', '.join(values)})")
+            return
+        super()._generate_extern_kernel_out_helper(kernel, out, out_view, args, *rest)
 
     def codegen_cuda_stream_enter(self, stream_idx: int) -> Any:
         """For a GPU the guard of the device names the streams; the CPU has none."""
