@@ -43,6 +43,20 @@ print(found > 0, counters["inductor"]["fxgraph_cache_miss"])
     assert second == "True 0"
 
 
+def test_code_for_another_number_of_threads_is_not_used(run_python, tmp_path):
+    code = """
+misses = []
+for threads in (1, 2, 1):
+    torch.set_num_threads(threads)
+    torch._dynamo.reset()
+    step(x)
+    misses.append(counters["inductor"]["fxgraph_cache_miss"])
+print(misses)
+"""
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    assert run_python(FUNCTION + code, timeout=300, **cache) == "[1, 2, 2]"
+
+
 def test_two_processes_compile_the_same_at_once(run_python, tmp_path):
     code = """
 torch.testing.assert_close(step(x), expected)

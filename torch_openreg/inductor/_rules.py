@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
+from torch._inductor.utils import parallel_num_threads
 
 import torch_openreg
 
@@ -29,10 +30,11 @@ def _fingerprint() -> str:
 
 class Rules(CustomGraphModulePass):
     """A pass that changes nothing: Inductor hashes the name of a backend's pass into
-    the keys of its caches, so no entry of other rules is ever used."""
+    the keys of its caches, so no entry of other rules is ever used. C++ is written for a
+    number of threads, which Inductor adds to keys of the CPU's graphs only."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         pass
 
     def uuid(self) -> str:
-        return f"torch_openreg-{_fingerprint()}"
+        return f"torch_openreg-{_fingerprint()}-{parallel_num_threads()}"
