@@ -6,8 +6,6 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
-#include <utility>
-
 namespace c10::openreg {
 namespace {
 
@@ -21,8 +19,22 @@ orEvent_t handleOf(void* event) {
 
 // docs:begin adopted-event
 // An event of PyTorch takes its handle from its first record. To give it one that
-// exists already, adoptEvent() leaves it here and records the event: record() finds it.
-thread_local orEvent_t toAdopt = nullptr;
+// exists already it is recorded in a stream that does not: the id is the complement
+// of the handle, a negative number, and no stream has such an id.
+StreamId idToAdopt(orEvent_t event) {
+  return ~reinterpret_cast<StreamId>(event);
+}
+
+orEvent_t eventToAdopt(const Stream& stream) {
+  if (C10_LIKELY(stream.id() >= 0)) {
+    return nullptr;
+  }
+  const auto event = reinterpret_cast<orEvent_t>(~stream.id());
+  const RelaxedCapture relaxed; // the question is no part of a capture
+  const bool exists = orEventQuery(event) != orErrorInvalidHandle;
+  orGetLastError(); // an id made up in Python names nothing
+  return exists ? event : nullptr;
+}
 // docs:end adopted-event
 
 } // namespace
@@ -141,8 +153,8 @@ void OpenRegGuardImpl::record(
       ".");
   const OpenRegStream recording(stream);
   if (!*event) {
-    if (toAdopt) {
-      *event = std::exchange(toAdopt, nullptr);
+    if (const orEvent_t adopted = eventToAdopt(stream)) {
+      *event = adopted;
       return;
     }
     *event = createEvent(
@@ -154,8 +166,7 @@ void OpenRegGuardImpl::record(
 }
 
 void adoptEvent(Event& event, orEvent_t handle, DeviceIndex device) {
-  toAdopt = handle;
-  event.record(Stream(Stream::DEFAULT, makeDevice(device)));
+  event.record(Stream(Stream::UNSAFE, makeDevice(device), idToAdopt(handle)));
 }
 
 void OpenRegGuardImpl::block(void* event, const Stream& stream) const {
