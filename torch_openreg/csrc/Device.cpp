@@ -94,6 +94,13 @@ void init() {
   at::globalContext().lazyInitDevice(c10::openreg::kDeviceType);
 }
 
+// From here on torch does not ask `_lazy_init` any more. Before that, calls that
+// concern a device which no tensor was on, torch.accelerator.synchronize(), do
+// nothing, though streams may have work.
+void noteStart() {
+  torch::utils::set_requires_device_init(c10::openreg::kDeviceType, false);
+}
+
 // torch knows of forks after init(), libopenreg of those after its first work,
 // which C++ code may have queued without init().
 bool isInBadFork() {
@@ -160,6 +167,7 @@ void addProperties(py::module_& module) {
 void addDevice(py::module_& module) {
   addProperties(module);
   module.def("_init", torch::wrap_pybind_function_no_gil(init));
+  module.def("_noteStart", torch::wrap_pybind_function(noteStart));
   module.def("_settleAutogradThreads", torch::wrap_pybind_function_no_gil([] {
                c10::openreg::settle_autograd_threads();
              }));

@@ -95,3 +95,4 @@ def _lazy_init() -> None:
             _starting = False
         atexit.register(_C._settleAutogradThreads)
         _initialized = True
+        _C._noteStart()
