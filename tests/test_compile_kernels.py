@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 from torch._inductor.codecache import PyCodeCache
-from torch._inductor.utils import fresh_cache, run_and_get_code
+from torch._inductor.utils import fresh_cache
 from torch.profiler import ProfilerActivity, profile
 
 import torch_openreg
@@ -296,35 +296,6 @@ def test_a_mix_up_of_devices_is_refused_with_cudas_sentence(compiled):
         launch(x)
     with pytest.raises(TypeError, match="argument 1 must be a tensor, but got int"):
         launch(x, 1, x)
-
-
-PRODUCTS = {
-    "mm": lambda a, b, c: torch.mm(a[0], b[0]),
-    "bmm": lambda a, b, c: torch.bmm(a, b),
-    "addmm": lambda a, b, c: torch.addmm(c[0], a[0], b[0], beta=0.5, alpha=2),
-    "baddbmm": lambda a, b, c: torch.baddbmm(c, a, b, beta=3, alpha=-1.5),
-}
-
-
-@pytest.mark.parametrize("name", PRODUCTS)
-def test_a_product_of_matrices_is_called_without_the_parser(name):
-    torch.manual_seed(0)
-    matrices = [torch.randn(2, 16, 16) for _ in "abc"]
-    ours, (code,) = run_and_get_code(
-        torch.compile(PRODUCTS[name]), *(m.to("openreg") for m in matrices)
-    )
-    assert f"openreg_products.{name}(" in code
-    assert torch.equal(ours.cpu(), PRODUCTS[name](*matrices))
-
-
-def test_a_product_refuses_what_is_no_matrix():
-    x = torch.ones(2, 2, device="openreg")
-    with pytest.raises(TypeError, match="expected a tensor, but got int"):
-        torch_openreg._C._mm(x, 1, x)
-    with pytest.raises(TypeError, match="expected 6 arguments, but got 3"):
-        torch_openreg._C._addmm(x, x, x)
-    with pytest.raises(RuntimeError, match="cannot be multiplied"):
-        torch_openreg._C._mm(x, torch.ones(3, 3, device="openreg"), x)
 
 
 def test_a_cache_of_other_rules_is_not_used():

@@ -108,14 +108,6 @@ ROWS = [
         suite="compiled",
     ),
     Row(
-        r"ormqr",
-        "values differ",
-        "Inductor makes sums of a small matrix product if its tensors are the CPU's; "
-        "of the device it is a matrix product, as without torch.compile.",
-        direction="backward",
-        suite="compiled",
-    ),
-    Row(
         r"(unsqueeze_copy|_test_autograd_multiple_dispatch_view_copy)\.out"
         r"|linalg_pinv\.out_rcond_tensor",
         "Can only resize quantized tensors with per-tensor schemes",

@@ -8,12 +8,13 @@ code that it writes (_wrapper.py) allocates openreg tensors, and its kernels
 Loaded when ``torch._inductor.compile_fx`` is; see docs/compile.md.
 """
 
-from . import _packages, _recordable, _rules, _shadow, _wrapper
+from . import _packages, _products, _recordable, _rules, _shadow, _wrapper
 
 
 def _install() -> None:
     _wrapper.register(_rules.Rules())
     _shadow.install()
+    _products.install()
     _recordable.install()
     _packages.install()
 
