@@ -230,10 +230,13 @@ def test_a_product_of_small_integers_is_traced(make):
     check_fake(*make())
 
 
+@pytest.mark.parametrize(
+    "backend", ["openreg", pytest.param("inductor", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("make", PRODUCTS)
-def test_a_product_of_small_integers_is_compiled(make):
+def test_a_product_of_small_integers_is_compiled(make, backend):
     function, *arguments = make()
     torch._dynamo.reset()
-    fast = torch.compile(function, backend="openreg", fullgraph=True)
+    fast = torch.compile(function, backend=backend, fullgraph=True)
     on_cpu = function(*(x.cpu() for x in arguments))
     assert torch.equal(fast(*arguments).cpu(), on_cpu)
