@@ -297,9 +297,11 @@ def small_net(device=DEVICE):
 
 def test_a_frozen_net_gives_the_same():
     x = numbers(2, 3, 8, 8).to(DEVICE)
-    with torch.no_grad(), config.patch(freezing=True):
-        ours = compile(small_net())(x)
+    with torch.no_grad(), config.patch(freezing=True), fresh_cache():
+        ours, (code,) = run_and_get_code(compile(small_net()), x)
     torch.testing.assert_close(ours.cpu(), small_net("cpu")(x.cpu()))
+    assert "_frozen_param" in code  # weights are constants of the code
+    assert "sqrt" not in code  # normalization is part of the convolution's weights
 
 
 @pytest.mark.parametrize("mode", ["max-autotune", "max-autotune-no-cudagraphs"])
