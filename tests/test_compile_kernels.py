@@ -277,6 +277,31 @@ print(fallback_report())
     assert run_python(code, OPENREG_EXECUTOR="process").split("\n")[0] == "True"
 
 
+# Half a megabyte is nothing to load, but each random number takes ten nanoseconds. A
+# thread of OpenMP has the name of the one that made it.
+RANDOM = """
+import os, torch
+
+torch.set_num_threads(2)
+drop = torch.compile(lambda x: torch.nn.functional.dropout(x, 0.1))
+x = torch.ones(512, 128, device="openreg")
+for _ in range(4):
+    drop(x)
+torch.openreg.synchronize()
+tasks = os.listdir("/proc/self/task")
+names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in tasks]
+print(names.count("openreg stream"))
+"""
+
+
+@pytest.mark.skipif(
+    os.environ.get("OPENREG_EXECUTOR") == "process",
+    reason="the threads of kernels are in the device process",
+)
+def test_a_kernel_that_computes_long_gets_all_threads(run_python):
+    assert run_python(RANDOM, timeout=120) == "2"
+
+
 def test_a_mix_up_of_devices_is_refused_with_cudas_sentence(compiled):
     x, y = pair()
     compiled(x, y)

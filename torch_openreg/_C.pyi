@@ -59,7 +59,12 @@ class _OpenRegDeviceProperties:
 
 # Compiled.cpp
 def _loadKernel(
-    library: str, name: str, parameters: str, threads: int, key: str = ...
+    library: str,
+    name: str,
+    parameters: str,
+    threads: int,
+    key: str = ...,
+    nanoseconds: float = ...,
 ) -> Callable[..., None]: ...
 def _emptyStrided(
     size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, index: int, /

@@ -64,11 +64,13 @@ CompiledKernel::CompiledKernel(
     std::string library,
     std::string name,
     std::vector<Parameter> parameters,
-    int threads)
+    int threads,
+    double nanoseconds)
     : library_(std::move(library)),
       name_(std::move(name)),
       parameters_(std::move(parameters)),
-      threads_(threads) {
+      threads_(threads),
+      nanoseconds_(nanoseconds) {
   void* loaded = dlopen(library_.c_str(), RTLD_NOW | RTLD_LOCAL);
   TORCH_CHECK(loaded, "The compiled kernel ", name_, ": ", dlerror());
   function_ = reinterpret_cast<Function>(dlsym(loaded, "openreg_run"));
@@ -111,6 +113,7 @@ void CompiledKernel::launch(std::span<const Value> values) const {
   const c10::Device device = check(values);
   const bool onHost = device.is_cpu();
   size_t bytes = 0;
+  int64_t elements = 0;
   bool hasNumbers = false;
   ArgumentWords words;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -128,6 +131,7 @@ void CompiledKernel::launch(std::span<const Value> values) const {
       words.push_back(toWord(data));
     } else {
       bytes += tensor->nbytes();
+      elements = std::max(elements, tensor->numel());
       words.push_back(toWord(c10::openreg::kernelAddress(data)));
     }
   }
@@ -145,12 +149,13 @@ void CompiledKernel::launch(std::span<const Value> values) const {
     }
   };
   const bool isShared = threads_ > 1;
+  const double computing = 1e-3 * nanoseconds_ * static_cast<double>(elements);
   const KernelNow kernel{
       name_.c_str(),
       stream,
       bytes <= kSmallBytes && !isShared,
       isShared ? std::numeric_limits<double>::infinity()
-               : microsecondsFor(bytes),
+               : microsecondsFor(bytes) + computing,
       list};
   const auto now = [&] {
     c10::SmallVector<HostNumber, 1> numbers;

@@ -40,12 +40,14 @@ class CompiledKernel {
   using Function = void (*)(const uint64_t* words);
 
   /// Loads the library. `threads`: how many the kernel must run with, since it shares
-  /// its work among just that many; 0 if any number will do.
+  /// its work among just that many; 0 if any number will do. `nanoseconds`: that one
+  /// thread computes for each element, beyond the time to load and to store it.
   CompiledKernel(
       std::string library,
       std::string name,
       std::vector<Parameter> parameters,
-      int threads);
+      int threads,
+      double nanoseconds);
 
   const std::vector<Parameter>& parameters() const {
     return parameters_;
@@ -78,6 +80,7 @@ class CompiledKernel {
   const std::string name_;
   const std::vector<Parameter> parameters_;
   const int threads_;
+  const double nanoseconds_;
   Function function_ = nullptr;
 };
 

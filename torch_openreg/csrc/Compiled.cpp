@@ -95,7 +95,8 @@ py::object loadKernel(
     const std::string& name,
     const std::string& parameters,
     int threads,
-    const std::string& key) {
+    const std::string& key,
+    double nanoseconds) {
   std::vector<Parameter> kinds;
   for (const char letter : parameters) {
     TORCH_CHECK_VALUE(
@@ -109,7 +110,8 @@ py::object loadKernel(
                             : Parameter::Number);
   }
   // Never freed: queued work and graphs refer to it.
-  auto* kernel = new CompiledKernel(library, name, std::move(kinds), threads);
+  auto* kernel =
+      new CompiledKernel(library, name, std::move(kinds), threads, nanoseconds);
   if (!key.empty()) {
     at::native::openreg::addCompiledKernel(key, *kernel);
   }
@@ -238,7 +240,8 @@ void addCompiled(py::module_& module) {
       py::arg("name"),
       py::arg("parameters"),
       py::arg("threads"),
-      py::arg("key") = "");
+      py::arg("key") = "",
+      py::arg("nanoseconds") = 0.0);
   module.attr("_emptyStrided") = py::reinterpret_steal<py::object>(
       PyCFunction_New(&emptyStridedMethod, nullptr));
   for (PyMethodDef& method : productMethods) {
