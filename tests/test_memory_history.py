@@ -1,6 +1,7 @@
 """Where memory was allocated, limits, pools of one's own: as torch.cuda.memory."""
 
 import pickle
+import threading
 
 import pytest
 import torch
@@ -73,6 +74,46 @@ def test_history_keeps_the_last_entries_and_can_be_without_stacks():
     memory._record_memory_history(None)
     torch.empty(512, dtype=torch.uint8, device="openreg")
     assert memory._snapshot()["device_traces"][0] == []
+
+
+def annotate_on_another_thread(name):
+    def run():
+        with torch.profiler.record_function(name):
+            pass
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_history_has_what_record_function_names(everywhere):
+    memory._record_memory_history(context=None, global_record_annotations=everywhere)
+    with torch.openreg.device(1), torch.profiler.record_function("mine"):
+        torch.empty(8, device="openreg")
+    annotate_on_another_thread("other")
+    told = memory._snapshot()["external_annotations"]
+    steps = [(x["name"], x["stage"], x["device"]) for x in told]
+    mine = [("mine", "START", 1), ("mine", "END", 1)]
+    other = [("other", "START", 0), ("other", "END", 0)]
+    assert steps == mine + (other if everywhere else [])
+    (allocated,) = [
+        x for x in memory._snapshot()["device_traces"][1] if x["action"] == "alloc"
+    ]
+    assert told[0]["time_us"] <= allocated["time_us"] <= told[1]["time_us"]
+
+
+def test_annotations_are_bounded_and_go_with_the_history():
+    memory._record_memory_history(context=None, max_entries=3)
+    for i in range(4):
+        with torch.profiler.record_function(str(i)):
+            pass
+    told = memory._snapshot()["external_annotations"]
+    assert [x["name"] for x in told] == ["2", "3", "3"]
+    memory._record_memory_history(None)
+    with torch.profiler.record_function("late"):
+        pass
+    assert memory._snapshot()["external_annotations"] == []
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
   addGraphTrees(module);
   addIpc(module);
   addMemory(module);
+  addMemoryAnnotations(module);
   addMemoryHistory(module);
   addProfiler(module);
   addRuntime(module);

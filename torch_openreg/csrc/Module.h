@@ -18,6 +18,7 @@ void addGraph(py::module_& module);
 void addGraphTrees(py::module_& module);
 void addIpc(py::module_& module);
 void addMemory(py::module_& module);
+void addMemoryAnnotations(py::module_& module);
 void addMemoryHistory(py::module_& module);
 void addProfiler(py::module_& module);
 void addRuntime(py::module_& module);

@@ -22,6 +22,7 @@ def _record_memory_history(
     max_entries: int = sys.maxsize,
     device: Device = None,
     clear_history: bool = False,
+    global_record_annotations: bool = False,
 ) -> None:
     """Record where memory is allocated, for :func:`_snapshot`.
 
@@ -34,9 +35,14 @@ def _record_memory_history(
         max_entries: how long the history may get
         device: taken for the sake of torch.cuda's signature; all are recorded
         clear_history: forget what was recorded before
+        global_record_annotations: record what :func:`torch.profiler.record_function`
+            names on all threads, not only on this one
     """
     _lazy_init()
     _C._recordHistory(enabled, context, stacks, max_entries, clear_history)
+    _C._recordAnnotations(
+        enabled is not None, max_entries, clear_history, global_record_annotations
+    )
 
 
 def memory_snapshot(
@@ -61,7 +67,7 @@ def _snapshot(device: Device = None) -> dict[str, Any]:
         "PYTORCH_ALLOC_CONF": torch._C._accelerator_getAllocatorSettings(),
         "expandable_segments": False,
     }
-    snapshot["external_annotations"] = []
+    snapshot["external_annotations"] = _C._memoryAnnotations()
     return snapshot
 
 
