@@ -36,3 +36,19 @@ def test_compiled_programs_free_storages_and_take_them_again(run_cuda):
         "resize(x, 256); print(x.fill_(2).sum().item())\n"
     )
     assert run_cuda(code).splitlines() == ["0", "128.0"]
+
+
+def test_a_history_tells_who_allocated_and_under_which_name(run_cuda):
+    code = (
+        "cuda = torch.cuda.memory\n"
+        "cuda._record_memory_history(global_record_annotations=True)\n"
+        "with torch.profiler.record_function('part'):\n"
+        "    x = torch.empty(8, device='cuda')\n"
+        "print([(a['name'], a['stage'])\n"
+        "       for a in cuda._snapshot()['external_annotations']])\n"
+        "frames = cuda._allocation_traceback(x.data_ptr())\n"
+        "print(any(f['name'] == '<module>' for f in frames))\n"
+        "print(cuda._allocation_traceback(x.data_ptr() + 4))\n"
+    )
+    steps = [("part", "START"), ("part", "END")]
+    assert run_cuda(code).splitlines() == [str(steps), "True", "None"]

@@ -255,6 +255,7 @@ WORKS = {
     "cuda.stream": lambda: within(cuda.stream(side), cuda.current_stream) == side,
     "cuda.streams": lambda: cuda.streams.Stream is cuda.Stream,
     "cuda.synchronize": lambda: cuda.synchronize("cuda:1") is None,
+    "cuda.tunable.enable": lambda: cuda.tunable.enable(False) is None,
     "cuda.use_mem_pool": pooled,
     "cuda.utilization": lambda: 0 <= cuda.utilization() <= 100,
 }

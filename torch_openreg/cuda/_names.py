@@ -171,10 +171,17 @@ def _cuda_record_memory_history(
     global_record_annotations: bool = False,
     skip_actions: Iterable[str] = (),
 ) -> None:
-    """What the compiler was doing and annotations are not recorded."""
+    """What the compiler was doing is not recorded."""
     _skipped.clear()
     _skipped.update(skip_actions)
-    _C._recordHistory(enabled, context, stacks, max_entries, clear_history)
+    _openreg().memory._record_memory_history(
+        enabled,
+        context,
+        stacks,
+        max_entries,
+        clear_history=clear_history,
+        global_record_annotations=global_record_annotations,
+    )
 
 
 def _cuda_record_memory_history_legacy(
@@ -183,17 +190,24 @@ def _cuda_record_memory_history_legacy(
     record_context_cpp: bool,
     max_entries: int,
     record_context_of_trace: bool,
-    clear_history: bool = False,
     *options: Any,
 ) -> None:
     context = "alloc" if record_context_of_trace else "state"
-    _C._recordHistory(
+    _cuda_record_memory_history(
         "all" if enabled and max_entries > 1 else "state" if enabled else None,
         context if record_context else None,
         "all" if record_context_cpp else "python",
         max_entries,
-        clear_history,
+        *options,
     )
+
+
+def _cuda_allocationTraceback(pointer: int) -> list[dict[str, Any]] | None:
+    for segment in _openreg().memory._snapshot()["segments"]:
+        for block in segment["blocks"]:
+            if block["address"] == pointer and block["state"] == "active_allocated":
+                return block["frames"] or None
+    return None
 
 
 def _cuda_isHistoryEnabled() -> bool:
@@ -222,6 +236,7 @@ _MEMORY: dict[str, Any] = {
     "_MemPool": _MemPool,
     "_cuda_CUDAAllocator": _cuda_CUDAAllocator,
     "_cuda_CUDAAllocator_AllocatorState": _C._PoolCheckpoint,
+    "_cuda_allocationTraceback": _cuda_allocationTraceback,
     "_cuda_attach_out_of_memory_observer": _C._observeOutOfMemory,
     "_cuda_beginAllocateCurrentThreadToPool": _C._beginAllocateToPool,
     "_cuda_beginAllocateToPool": _C._beginAllocateToPool,

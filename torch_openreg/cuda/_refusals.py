@@ -27,6 +27,14 @@ CODE_FOR_A_GPU = (
 _TUNABLE = refuse(
     "TunableOp", "it measures a GPU's kernels. Leave torch.cuda.tunable off"
 )
+
+
+def _turn_tunable(on: bool) -> None:
+    """It is off, and may be turned off."""
+    if on:
+        _TUNABLE()
+
+
 _NCCL = refuse(
     "a communicator of torch.cuda.nccl",
     "use torch.distributed with the backend nccl, which works",
@@ -62,10 +70,6 @@ class _CUDAGreenContext:
 #: Names of torch._C whose call is an error.
 NAMES: dict[str, Any] = {
     "_CUDAGreenContext": _CUDAGreenContext,
-    "_cuda_allocationTraceback": refuse(
-        "torch.cuda.memory._get_allocation_traceback()",
-        "use torch.cuda.memory._snapshot(), which has the frames of each block",
-    ),
     "_cuda_cudaHostAllocator": refuse(
         "the address of CUDA's host allocator", "use Tensor.pin_memory()"
     ),
@@ -80,13 +84,14 @@ NAMES: dict[str, Any] = {
         "snapshots have frames and no other marks. Leave it out",
     ),
     "_cuda_record_untuned_is_enabled": lambda: False,
+    "_cuda_record_untuned_enable": _turn_tunable,
+    "_cuda_tunableop_enable": _turn_tunable,
     "_cuda_tunableop_is_enabled": lambda: False,
+    "_cuda_tunableop_tuning_enable": _turn_tunable,
     "_cuda_tunableop_tuning_is_enabled": lambda: False,
     **{
         f"_cuda_{name}": _TUNABLE
         for name in (
-            "record_untuned_enable",
-            "tunableop_enable",
             "tunableop_get_filename",
             "tunableop_get_max_tuning_duration",
             "tunableop_get_max_tuning_iterations",
@@ -99,7 +104,6 @@ NAMES: dict[str, Any] = {
             "tunableop_set_max_tuning_iterations",
             "tunableop_set_numerical_check_tolerances",
             "tunableop_set_rotating_buffer_size",
-            "tunableop_tuning_enable",
         )
     },
     **{
