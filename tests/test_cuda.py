@@ -85,6 +85,11 @@ REFUSED = {
     "{ return x; }')(x)": "jiterator",
     "torch.cuda._compile_kernel('', 'f')": "_compile_kernel",
     "torch.utils.cpp_extension.CUDAExtension('m', ['a.cu'])": "CUDA sources",
+    "torch.utils.cpp_extension.load('m', ['a.cu'])": "with CUDA sources",
+    "torch.utils.cpp_extension.load_inline('m', '', '__global__ void f() {}')": (
+        "an extension with CUDA sources"
+    ),
+    "torch.cuda.power_draw()": "power_draw()",
 }
 
 
@@ -92,6 +97,7 @@ REFUSED = {
 def test_what_cannot_work_is_named(call, name, run_cuda):
     code = (
         "import torch.utils.cpp_extension\n"
+        "open('a.cu', 'w').close()\n"
         "x = torch.ones(2, device='cuda')\n"
         f"try:\n    {call}\nexcept Exception as error:\n    print(error)\n"
     )

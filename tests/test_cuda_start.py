@@ -191,10 +191,33 @@ def test_a_name_that_is_none_is_refused(start):
     assert "OPENREG_AS is 'cudaa', but it must be openreg or cuda" in result.stderr
 
 
+# --- who does not ask ---------------------------------------------------------
+
+
 def test_without_the_variable_python_starts_as_ever(start):
     code = "import sys; print([m for m in sys.modules if 'openreg' in m])"
     found = start("-c", code).stdout
     assert "torch_openreg'" not in found
+
+
+def test_without_the_variable_there_is_no_cuda(start):
+    code = """
+import sys, torch
+torch.ones(2, device="openreg").sum().item()
+print([m for m in sys.modules if m.startswith("torch_openreg.cuda")])
+print(hasattr(torch._C, "_cuda_init"), torch.version.cuda, torch.cuda.is_available())
+try:
+    torch.ones(1, device="cuda")
+except AssertionError as error:
+    print(error)
+"""
+    result = start("-c", code)
+    assert printed(result).splitlines() == [
+        "[]",
+        "False None False",
+        "Torch not compiled with CUDA enabled",
+    ]
+    assert result.stderr == ""
 
 
 # --- variables ----------------------------------------------------------------

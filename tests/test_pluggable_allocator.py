@@ -10,7 +10,7 @@ import torch_openreg
 
 SOURCE = """
 #include <openreg.h>
-#include <stdio.h>
+#include <stdlib.h>
 
 long live, calls;
 void* give(ssize_t size, int device, orStream_t stream) {
@@ -23,6 +23,12 @@ void* give(ssize_t size, int device, orStream_t stream) {
   live += size;
   ++calls;
   return pointer;
+}
+void* give_host(ssize_t size, int device, orStream_t stream) {
+  return malloc(size);
+}
+void take_host(void* pointer, ssize_t size, int device, orStream_t stream) {
+  free(pointer);
 }
 void take(void* pointer, ssize_t size, int device, orStream_t stream) {
   orStreamSynchronize(stream);
@@ -123,3 +129,57 @@ except AttributeError as error:
     print(error)
 """
     assert "nothing" in run(code)
+
+
+def test_memory_of_the_host_is_refused_when_it_is_used(run):
+    """What a library gives that knows nothing of the device."""
+    code = """
+hosts = openreg.memory.OpenRegPluggableAllocator(
+    library._name, "give_host", "take_host")
+openreg.memory.change_current_allocator(hosts)
+x = torch.empty(4, device="openreg")
+try:
+    x.fill_(1)
+    openreg.synchronize()
+except RuntimeError as error:
+    print(error)
+"""
+    assert "is not memory of an openreg device" in run(code)
+
+
+# In CUDA's place.
+CUDA = """
+import ctypes
+library = ctypes.CDLL({path!r})
+live, calls = (ctypes.c_long.in_dll(library, name) for name in ("live", "calls"))
+memory = torch.cuda.memory
+allocator = memory.CUDAPluggableAllocator({path!r}, "give", "take")
+"""
+
+
+def test_it_is_cudas_too(run_cuda, library):
+    code = """
+memory.change_current_allocator(allocator)
+x = torch.ones(8, 300, device="cuda:1")
+y = (x @ x.t()).sum().item()
+print(y, calls.value > 1, memory.get_allocator_backend())
+del x
+torch.cuda.synchronize(1)
+print(live.value)
+"""
+    told = run_cuda(CUDA.format(path=library) + code).splitlines()
+    assert told == ["19200.0 True pluggable", "0"]
+
+
+def test_it_cannot_replace_cudas_that_was_used(run_cuda, library):
+    code = """
+torch.ones(1, device="cuda")
+for use in memory.change_current_allocator, lambda a: torch.cuda.MemPool(a.allocator()):
+    try:
+        use(allocator)
+    except RuntimeError as error:
+        print(error)
+"""
+    swap, pool = run_cuda(CUDA.format(path=library) + code).splitlines()
+    assert swap == "Can't swap an already initialized allocator"
+    assert "pass allocator=None" in pool

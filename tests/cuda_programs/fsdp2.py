@@ -1,5 +1,5 @@
 # torchrun --nproc-per-node 2
-"""FSDP2 with mixed precision, and a state dict of the whole model."""
+"""FSDP2 with mixed precision, compiled, and a state dict of the whole model."""
 
 import os
 
@@ -22,6 +22,13 @@ def build():
     return nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
 
 
+def shard(model):
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
 def train(model, x, y):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []
@@ -37,14 +44,13 @@ def train(model, x, y):
 
 torch.manual_seed(1)
 x, y = torch.randn(4, 8), torch.randn(4, 8)
-model = build().cuda()
-for layer in model:
-    if isinstance(layer, nn.Linear):
-        fully_shard(layer, mesh=mesh)
-fully_shard(model, mesh=mesh)
+model = shard(build().cuda())
 assert str(model[0].weight.device).startswith("cuda")
-losses = train(model, x.cuda(), y.cuda())
-torch.testing.assert_close(losses, train(build(), x, y))
+expected = train(build(), x, y)
+torch.testing.assert_close(train(model, x.cuda(), y.cuda()), expected)
+
+compiled = torch.compile(shard(build().cuda()))
+torch.testing.assert_close(train(compiled, x.cuda(), y.cuda()), expected)
 
 whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
 assert whole["0.weight"].shape == (32, 8)
