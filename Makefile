@@ -75,7 +75,7 @@ test-process-sample: build ## some of them
 # What runs under either name of the device; libraries need no adapters for CUDA's.
 CUDA_SUITES := tests/conformance tests/test_random_programs.py tests/test_graphs_programs.py
 CUDA_LIBRARIES := $(addprefix tests/integration/test_,architectures.py compiled.py cuda.py \
-  diffusion.py safetensors.py torchmetrics.py transformers.py vision.py)
+  diffusion.py safetensors.py torchmetrics.py transformers.py triton.py vision.py)
 .PHONY: test-cuda
 test-cuda: build $(LIBRARIES)/ready ## programs for CUDA, and the suites with the device in its place
 	$(PYTEST) -m "" $(wildcard tests/test_cuda*.py) tests/test_golden.py

@@ -10,6 +10,23 @@ def within(context, ask):
         return ask()
 
 
+CHECKS = {}
+
+
+def check(function):
+    """A function whose name says what it returns the truth of."""
+    CHECKS[function.__name__] = function
+    return function
+
+
+def raised(kind, call):
+    """The error of that kind that a call is, or None."""
+    try:
+        call()
+    except kind as error:
+        return error
+
+
 def told(name, works, refused):
     if name in refused:
         try:
