@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +12,10 @@ import torch
 from models import TRAININGS, train
 
 THREADS = 4
+in_one_process = pytest.mark.skipif(
+    os.environ.get("OPENREG_EXECUTOR") == "process",
+    reason="the threads of kernels are in the device process",
+)
 
 
 def together(work):
@@ -127,9 +133,15 @@ def test_threads_that_share_a_stream_keep_each_others_work_whole():
 # --- how many there are -------------------------------------------------------
 
 # A thread of OpenMP has the name of the one that made it.
-COUNT = """
-import collections, json, os, torch
+NAMES = """
+import json, os, time, torch
 
+def names():
+    tasks = os.listdir("/proc/self/task")
+    return [open(f"/proc/self/task/{task}/comm").read().strip() for task in tasks]
+
+"""
+COUNT = """
 torch.set_num_threads({threads})
 streams = [torch.openreg.Stream() for _ in range({streams})]
 
@@ -142,9 +154,7 @@ def use():
     torch.openreg.synchronize()
 
 def count():
-    tasks = os.listdir("/proc/self/task")
-    names = [open(f"/proc/self/task/{{task}}/comm").read().strip() for task in tasks]
-    return collections.Counter(names)["openreg stream"]
+    return names().count("openreg stream")
 
 use()
 first = count()
@@ -154,17 +164,14 @@ print(json.dumps([first, count()]))  # pools do not pile up
 """
 
 
-@pytest.mark.skipif(
-    os.environ.get("OPENREG_EXECUTOR") == "process",
-    reason="the threads of kernels are in the device process",
-)
+@in_one_process
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("streams", [1, 3])
 def test_each_stream_computes_with_as_many_threads_as_torch_was_told(
     run_python, threads, streams
 ):
     code = COUNT.format(threads=threads, streams=streams)
-    assert json.loads(run_python(code)) == [streams * threads] * 2
+    assert json.loads(run_python(NAMES + code)) == [streams * threads] * 2
 
 
 def test_a_worker_leaves_the_number_of_threads_to_others(hold):
@@ -187,6 +194,71 @@ def test_a_worker_leaves_the_number_of_threads_to_others(hold):
         assert threads_of_a_new_thread() == 1
     finally:
         torch.set_num_threads(before)
+
+
+SLOW = """
+torch.set_num_threads(2)
+x = torch.ones(4, 16, 32, 32, device="openreg")
+for _ in range(100):
+    torch.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")
+torch.openreg.synchronize()
+print(names().count("openreg stream"))
+"""
+
+
+@in_one_process
+def test_a_kernel_that_takes_long_for_its_bytes_gets_all_threads(run_python):
+    assert run_python(NAMES + SLOW) == "2"
+
+
+# A program that was started anew: a forked one, as of run_python, keeps its teams.
+GIVEN_BACK = """
+torch.set_num_threads(2)
+
+def count():
+    return len([name for name in names() if name != "openreg stream"])
+
+before = count()
+torch.ones(1000, 1000).sin()
+print(count() - before)
+torch.ones(1000, 1000, device="openreg").sum()
+deadline = time.monotonic() + 60
+while count() != before and time.monotonic() < deadline:
+    time.sleep(0.001)  # threads end by themselves
+print(count() - before)
+print(torch.ones(1000, 1000).sin().eq(torch.ones(()).sin()).all().item())
+"""
+
+
+@in_one_process
+@pytest.mark.skipif(os.cpu_count() < 2, reason="one thread is all there is")
+def test_a_launching_thread_gives_the_team_of_its_cpu_operators_back():
+    run = [sys.executable, "-c", NAMES + GIVEN_BACK]
+    result = subprocess.run(run, capture_output=True, text=True, timeout=120)
+    assert result.stdout.split() == ["1", "0", "True"], result.stderr
+
+
+# OpenMP's threads are gone in the child, and it would wait for them.
+FORKED = """
+import os, signal, sys, torch
+
+torch.set_num_threads(2)
+torch.ones(1000, 1000).sin()
+{before}
+if os.fork() == 0:
+    signal.alarm(60)
+    import torch_openreg
+    print(torch.ones(1000, 1000, device="openreg").sum().item(), flush=True)
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+@pytest.mark.skipif(os.cpu_count() < 2, reason="one thread is all there is")
+@pytest.mark.parametrize("before", ["", "import torch_openreg"])
+def test_a_child_does_not_wait_for_the_team_of_its_parent(run_python, before):
+    code = FORKED.format(before=before)
+    assert run_python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "1000000.0"
 
 
 F = torch.nn.functional

@@ -37,8 +37,8 @@ class Invocation {
       listAccesses(outputs, accesses);
     };
     const bool small = isSmall();
-    return use(
-        KernelNow{op.name, stream, small, small ? 0 : microseconds(), list});
+    return use(KernelNow{
+        op.name, stream, small, small ? 0 : microseconds(), list, &op.pace});
   }
 
   bool isSmall() const {

@@ -2,7 +2,9 @@
 
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
+#include "runtime/OpenRegFunctions.h"
 #include "runtime/OpenRegProfiling.h"
+#include "runtime/OpenRegTeam.h"
 #include "runtime/OpenRegThreads.h"
 
 #include <ATen/Parallel.h>
@@ -11,6 +13,7 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <exception>
 #include <optional>
@@ -140,11 +143,13 @@ void* StreamMemory::tryAllocate(size_t bytes) {
   return c10::openreg::kernelAddress(memory.release_context());
 }
 
+namespace {
+
 // docs:begin threads-for
 // OpenMP lets the threads of a region spin for three milliseconds afterwards. That pays
 // if more regions follow; among many small kernels it takes a processor away from the
 // thread that prepares the next ones. So several threads are for large kernels among
-// large ones: this thread's launches tell, and not the time of day.
+// large ones: this thread's launches tell.
 int threadsFor(double microseconds) {
   constexpr double kLarge = 100, kAmongLarge = 40, kWeight = 1.0 / 16;
   thread_local double recent = 0;
@@ -154,12 +159,52 @@ int threadsFor(double microseconds) {
 }
 // docs:end threads-for
 
+/// Whether it is worth a look at the clock.
+bool isMeasured(double microseconds) {
+  return microseconds >= KernelPace::kShortest && !std::isinf(microseconds);
+}
+
+/// Lets kernels on the calling thread have the whole team.
+void useTeam(int threads) {
+  c10::openreg::useThreads(threads);
+  if (!c10::openreg::runs_in_device_processes()) {
+    c10::openreg::spreadTeam(threads);
+  }
+}
+
+} // namespace
+
+KernelShare::KernelShare(const KernelNow& kernel)
+    : threads(threadsFor(
+          kernel.pace ? kernel.pace->expect(kernel.microseconds)
+                      : kernel.microseconds)),
+      microseconds(static_cast<float>(kernel.microseconds)),
+      pace(isMeasured(kernel.microseconds) ? kernel.pace : nullptr) {
+  if (threads > 1 && !c10::openreg::runs_in_device_processes()) {
+    c10::openreg::giveTeamBack();
+  }
+}
+
+void runQueued(const KernelShare& share, Body work) {
+  if (!share.pace) {
+    return runQueued(share.threads, work);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  runQueued(share.threads, work);
+  const std::chrono::duration<double, std::micro> took =
+      std::chrono::steady_clock::now() - begin;
+  // A kernel that failed at once tells nothing.
+  const double least = 0.1 * share.microseconds;
+  share.pace->note(
+      share.microseconds, std::max(took.count() * share.threads, least));
+}
+
 void runQueued(int threads, Body work) {
   std::optional<c10::openreg::SingleThread> single;
   if (threads == 1) {
     single.emplace();
   } else {
-    c10::openreg::useThreads(threads);
+    useTeam(threads);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
   const MutedOperators muted;
@@ -195,7 +240,7 @@ void runHere(const KernelNow& kernel, Body body) {
 // A pool of OpenMP threads per thread that runs kernels would slow all of them down:
 // those with several threads run where the stream's other large kernels run.
 void runAndWait(const KernelNow& kernel, Body body) {
-  const int threads = kernel.isSmall ? 1 : threadsFor(kernel.microseconds);
+  const int threads = kernel.isSmall ? 1 : KernelShare(kernel).threads;
   if (threads == 1) {
     runHere(kernel, body);
     return;
@@ -207,7 +252,7 @@ void runAndWait(const KernelNow& kernel, Body body) {
     const at::ThreadLocalStateGuard state(caller);
     const MutedOperators muted;
     const c10::WarningUtils::WarningHandlerGuard keep(&warnings);
-    c10::openreg::useThreads(threads);
+    useTeam(threads);
     outcome.run(body);
   });
   warnings.pass();

@@ -3,6 +3,7 @@
 // Threads: any.
 #pragma once
 
+#include "executor/KernelPace.h"
 #include "executor/OutputMemory.h"
 #include "runtime/OpenRegSubmit.h"
 
@@ -58,6 +59,7 @@ struct KernelNow {
   bool isSmall; ///< so that the calling thread may run it
   double microseconds; ///< that it takes with one thread, roughly
   Accesses accesses;
+  KernelPace* pace = nullptr; ///< never freed
 };
 
 /// Runs `body` on the calling thread if it is small and the stream idle. Returns false
@@ -73,21 +75,29 @@ void runAndWait(const KernelNow& kernel, Body body);
 void runHere(const KernelNow& kernel, Body body);
 // docs:end run-now
 
+/// How many threads a kernel gets that the calling thread launches, one or all, and
+/// where it notes what it took.
+struct KernelShare {
+  explicit KernelShare(const KernelNow& kernel);
+
+  int threads;
+  float microseconds;
+  KernelPace* pace;
+};
+
 /// Runs a queued kernel: with one thread if it is small, else with as many as its
 /// launcher had, and below autograd. What it throws, the launch having checked the
 /// arguments, can only be the fault of the data: a device-side assert.
 void runQueued(int threads, Body work);
-
-/// How many threads a kernel gets that the calling thread launches: one, or all.
-int threadsFor(double microseconds);
+void runQueued(const KernelShare& share, Body work);
 
 template <class Work>
 struct QueuedKernel {
   Work work;
-  int threads;
+  KernelShare share;
 
   void operator()() {
-    runQueued(threads, work);
+    runQueued(share, work);
   }
 };
 
@@ -102,8 +112,7 @@ void queue(const KernelNow& kernel, Work work) {
         return orLaunchKernelEx(
             &config,
             stream,
-            QueuedKernel<Work>{
-                std::move(work), threadsFor(kernel.microseconds)});
+            QueuedKernel<Work>{std::move(work), KernelShare(kernel)});
       }));
 }
 

@@ -4,6 +4,7 @@
 #include "executor/Argument.h"
 #include "executor/DeviceCheck.h"
 #include "executor/FallbackCount.h"
+#include "executor/KernelPace.h"
 #include "executor/OutputShapeCache.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -76,7 +77,7 @@ enum class OutputSource : uint8_t {
 
 /// The fixed part of every call of one operator.
 ///
-/// Threads: any; all but the counts, the variants and the cache is constant.
+/// Threads: any; all but the counts, the variants, the cache and the pace is constant.
 class OperatorInfo {
  public:
   using RunStructured = void (*)(StructuredRun&);
@@ -150,6 +151,7 @@ class OperatorInfo {
       false; ///< gone after the call, so that no graph may keep it
   SupportedVariants supported;
   OutputShapeCache shapes;
+  KernelPace pace;
 
  private:
   OperatorInfo(

@@ -1,0 +1,37 @@
+// The teams of OpenMP: each thread that ran a parallel region keeps one.
+//
+// Threads: any; each has a team of its own.
+#pragma once
+
+#include <sched.h>
+
+#include <span>
+
+namespace c10::openreg {
+
+// docs:begin give-team-back
+/// Ends the team of the calling thread, which launches kernels and does not run them. One
+/// operator on CPU tensors made that team, and it counts for good: with more threads in
+/// all teams than processors, OpenMP puts the threads of every team to sleep between two
+/// regions. The next operator on CPU tensors makes a new team, which takes two
+/// milliseconds; so this is done four times a second at most.
+// docs:end give-team-back
+void giveTeamBack();
+
+// docs:begin spread-team
+/// Gives each thread of the calling thread's team a processor, if they are enough. The
+/// kernel likes to wake a thread where the one runs that wakes it, and leaves it there for
+/// milliseconds, while another processor idles: then two threads take turns, and each
+/// region lasts as long as with one thread. A thread that shares its processor moves to
+/// a free one; it may leave that again.
+// docs:end spread-team
+void spreadTeam(int threads);
+
+/// Where member number `member` of a team should be whose threads are at `places`: the
+/// first one on a processor stays, the others get those of `allowed` that nobody is on.
+int processorFor(
+    int member,
+    std::span<const int> places,
+    const cpu_set_t& allowed);
+
+} // namespace c10::openreg
