@@ -1,5 +1,8 @@
 #include "adversary.h"
 
+#include "device.h"
+#include "mix.h"
+
 #include <algorithm>
 #include <chrono>
 
@@ -10,24 +13,47 @@ namespace {
 constexpr std::chrono::seconds kHold{1};
 constexpr std::chrono::milliseconds kTurn{20};
 // docs:end adversary-limits
-
-// Spreads the bits of a number (splitmix64).
-uint64_t mix(uint64_t value) {
-  value += 0x9e3779b97f4a7c15u;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-  return value ^ (value >> 31);
-}
+constexpr std::chrono::milliseconds kLook{1};
 
 } // namespace
 
-uint64_t Adversary::nextOrder() {
+void Adversary::restart(
+    uint64_t seed,
+    std::optional<std::vector<uint64_t>> delays) {
+  if (delays) {
+    std::sort(delays->begin(), delays->end());
+  }
   std::lock_guard lock(mutex_);
+  seed_.store(seed, std::memory_order_relaxed);
+  delays_ = std::move(delays);
+  submitted_ = 0;
+  tasks_.clear();
+  unfinished_.clear();
+}
+
+uint64_t Adversary::number(const Stream& stream, const char* name) {
+  std::lock_guard lock(mutex_);
+  if (tasks_.size() < kTasksKept) {
+    tasks_.push_back({name, stream.id(), stream.device().index()});
+  }
+  if (delays_) {
+    unfinished_.emplace(submitted_, &stream);
+  }
   return submitted_++;
 }
 
+std::vector<orScheduledTask> Adversary::tasks() {
+  std::lock_guard lock(mutex_);
+  return tasks_;
+}
+
 uint64_t Adversary::rank(uint64_t order) const {
-  return seed_ == 0 ? order : mix(seed_ ^ mix(order));
+  return seed() == 0 ? order : mix(seed() ^ mix(order));
+}
+
+bool Adversary::delays(uint64_t order) const {
+  return !delays_ ||
+      std::binary_search(delays_->begin(), delays_->end(), order);
 }
 
 void Adversary::force(const Targets& targets) {
@@ -39,26 +65,77 @@ void Adversary::force(const Targets& targets) {
   changed_.notify_all();
 }
 
+// Whether the stream cannot go on: it has come to a task to hold back, or waits for a
+// stream that has.
+bool Adversary::isStuck(const Stream& stream) const {
+  const Stream* at = &stream;
+  for (size_t hops = 0; at && hops < lanes_.size(); ++hops) {
+    const auto found = lanes_.find(at);
+    if (found == lanes_.end()) {
+      return false;
+    }
+    const Lane& lane = found->second;
+    if (lane.state != State::Waiting) {
+      return lane.delayed &&
+          (lane.state == State::Held || lane.state == State::Ready);
+    }
+    at = at->blockedBy();
+  }
+  return at != nullptr; // they wait for each other
+}
+
+bool Adversary::anyPrompt(const Stream& stream, uint64_t before) const {
+  for (const auto& [order, other] : unfinished_) {
+    if (order >= before) {
+      break;
+    }
+    if (other != &stream && !delays(order) && !isStuck(*other)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void Adversary::awaitTurn(Stream& stream, uint64_t ticket, const Slot& slot) {
   std::unique_lock lock(mutex_);
   Lane& lane = lanes_[&stream];
-  changed_.wait_for(lock, kHold, [&] { return lane.forced > ticket; });
+  lane.order = slot.trace.order;
+  lane.delayed = delays(lane.order);
+  if (lane.delayed) {
+    lane.state = State::Held;
+    changed_.notify_all();
+    changed_.wait_for(lock, kHold, [&] { return lane.forced > ticket; });
+  }
   lane.forced = std::max(lane.forced, ticket + 1);
   if (slot.info.kind == TaskKind::Wait) {
     lane.state = State::Waiting;
     changed_.notify_all();
     return;
   }
-  lane.rank = rank(slot.trace.order);
+  lane.rank = rank(lane.order);
   lane.state = State::Ready;
   changed_.notify_all();
-  changed_.wait_for(lock, kTurn, [&] { return isNext(stream); });
+  if (!delays_) {
+    changed_.wait_for(lock, kTurn, [&] { return isNext(stream); });
+  } else {
+    // Nobody tells when a stream begins to wait for another, so look again.
+    const auto deadline = std::chrono::steady_clock::now() + kHold;
+    const auto mayRun = [&] {
+      return lane.delayed ? isNext(stream) && !anyPrompt(stream, UINT64_MAX)
+                          : !anyPrompt(stream, lane.order);
+    };
+    while (!mayRun() && std::chrono::steady_clock::now() < deadline) {
+      changed_.wait_for(lock, kLook);
+    }
+  }
   lane.state = State::Running;
 }
 
 void Adversary::endTurn(Stream& stream) {
   std::lock_guard lock(mutex_);
-  lanes_[&stream].state = State::Away;
+  Lane& lane = lanes_[&stream];
+  lane.state = State::Away;
+  unfinished_.erase(lane.order);
   changed_.notify_all();
 }
 
@@ -70,6 +147,7 @@ bool Adversary::isNext(const Stream& stream) {
     const auto& [other, lane] = entry;
     switch (lane.state) {
       case State::Away:
+      case State::Held:
         return !other->reachedQuietly(lane.forced);
       case State::Ready:
         return lane.rank > own.rank;

@@ -2,12 +2,15 @@
 // the program's synchronisation allows.
 #pragma once
 
+#include "openreg/schedule.h"
 #include "stream.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,8 +31,17 @@ class Adversary {
  public:
   explicit Adversary(uint64_t seed) : seed_(seed) {}
 
+  /// Begins to number tasks at 0 again. With `delays`, numbers of tasks, only those are
+  /// held back; all others run in the order of their numbers, and before those.
+  void restart(uint64_t seed, std::optional<std::vector<uint64_t>> delays);
+  uint64_t seed() const {
+    return seed_.load(std::memory_order_relaxed);
+  }
+
   /// Number for the next task, in the order of submission.
-  uint64_t nextOrder();
+  uint64_t number(const Stream& stream, const char* name);
+  /// The first tasks since the start, at the places of their numbers.
+  std::vector<orScheduledTask> tasks();
 
   /// Of two pieces of work that could go on, the one with the greater rank does.
   uint64_t rank(uint64_t order) const;
@@ -48,20 +60,32 @@ class Adversary {
   // docs:end adversary
 
  private:
-  enum class State { Away, Ready, Running, Waiting };
+  enum class State { Away, Held, Ready, Running, Waiting };
   struct Lane {
     State state = State::Away;
     uint64_t forced = 0;
-    uint64_t rank = 0; // of the ready task; the greatest goes first
+    uint64_t order = 0; // of the task that came last
+    uint64_t rank = 0; // of it; the greatest goes first
+    bool delayed = true; // whether it is one to hold back
   };
 
-  bool isNext(const Stream& stream);
+  static constexpr size_t kTasksKept = 65536;
 
-  const uint64_t seed_;
+  bool isNext(const Stream& stream);
+  bool delays(uint64_t order) const;
+  bool isStuck(const Stream& stream) const;
+  /// Whether a task that is not to be held back, with a number below `before`, could
+  /// run in another stream.
+  bool anyPrompt(const Stream& stream, uint64_t before) const;
+
+  std::atomic<uint64_t> seed_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<const Stream*, Lane> lanes_;
   uint64_t submitted_ = 0;
+  std::vector<orScheduledTask> tasks_;
+  std::optional<std::vector<uint64_t>> delays_; // nullopt: all
+  std::map<uint64_t, const Stream*> unfinished_; // by number; only with delays_
 };
 
 } // namespace openreg

@@ -3,6 +3,7 @@
 #include "device.h"
 #include "os.h"
 #include "runtime.h"
+#include "fault.h"
 #include "submit.h"
 
 #include <algorithm>
@@ -346,7 +347,7 @@ orError_t orStreamBeginCapture(orStream_t stream, orStreamCaptureMode mode) {
     if (status == orSuccess) {
       status = found->device().check();
     }
-    return status == orSuccess ? runtime.captures.begin(*found, mode) : status;
+    return status == orSuccess ? faults::beginCapture(*found, mode) : status;
   });
 }
 

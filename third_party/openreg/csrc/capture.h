@@ -107,6 +107,8 @@ class Captures {
   bool anyBlocking(const Device& device);
   /// A device is being reset.
   void invalidate(const Device& device);
+  /// A fault plan spoils the capture of a stream.
+  void invalidate(const Stream& stream);
 
  private:
   struct Place {

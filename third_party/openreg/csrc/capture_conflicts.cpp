@@ -149,6 +149,13 @@ orError_t Captures::failOnImplicit(Stream& capturing) {
       : orSuccess;
 }
 
+void Captures::invalidate(const Stream& stream) {
+  std::lock_guard lock(mutex_);
+  if (const Place place = find(stream); place.capture) {
+    place.capture->state = Capture::State::Invalidated;
+  }
+}
+
 bool Capture::uses(const Device& device) const {
   return std::any_of(members.begin(), members.end(), [&](const Member& member) {
     return &member.stream->device() == &device;

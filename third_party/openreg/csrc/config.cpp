@@ -252,6 +252,22 @@ std::chrono::nanoseconds readWaitTimeout() {
   return std::chrono::nanoseconds(static_cast<int64_t>(*seconds * 1e9));
 }
 
+// OPENREG_FAULTS: a [fault plan](faults.md) that is in force from the start, such as
+// `oom@alloc:37; slow@copy:*:10ms; seed=7`. Default: none.
+std::optional<FaultPlan> readFaults(uint64_t seed) {
+  const Variable variable("OPENREG_FAULTS");
+  if (!variable) {
+    return std::nullopt;
+  }
+  FaultPlan plan;
+  if (const std::string wrong = FaultPlan::parse(variable.value(), &plan);
+      !wrong.empty()) {
+    variable.reject(wrong);
+  }
+  plan.setDefaultSeed(seed);
+  return plan;
+}
+
 } // namespace
 
 std::string Config::read() try {
@@ -279,6 +295,7 @@ std::string Config::read() try {
   stickyErrors = Variable("OPENREG_DEVICE_ASSERT")
                      .oneOf<bool>({{"sticky", true}, {"raise", false}}, true);
   waitTimeout = readWaitTimeout();
+  faults = readFaults(seed);
   return "";
 } catch (const std::invalid_argument& error) {
   return error.what();

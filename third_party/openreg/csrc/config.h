@@ -2,9 +2,11 @@
 #pragma once
 
 #include "openreg/device.h"
+#include "fault_plan.h"
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,7 @@ struct Config {
   bool launchBlocking = false;
   bool stickyErrors = true;
   std::chrono::nanoseconds waitTimeout{0}; // 0: none
+  std::optional<FaultPlan> faults; // in force from the start
 
   /// Fills in the configuration. Returns what is wrong with the environment: a
   /// sentence with the variable, its value and what is accepted; "" if nothing.

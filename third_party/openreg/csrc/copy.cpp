@@ -200,7 +200,8 @@ orError_t submitAsync(
   if (!pageable) {
     return submitCallable(stream, work, RunCopy{copy});
   }
-  const bool atOnce = runtime().config.schedule == Schedule::Auto &&
+  const bool atOnce =
+      runtime().schedule.load(std::memory_order_relaxed) == Schedule::Auto &&
       !runningStream() && stream.idle();
   if (toPageable || !mayStage || bytes > kStagedBytes || atOnce ||
       stream.capturing()) {

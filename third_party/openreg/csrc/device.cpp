@@ -79,8 +79,8 @@ orError_t Device::waitForAll() {
       pending.emplace_back(&stream, submitted);
     }
   });
-  if (runtime_.adversary) {
-    runtime_.adversary->force(pending);
+  if (Adversary* adversary = runtime_.adversary()) {
+    adversary->force(pending);
   }
   orError_t status = orSuccess;
   for (const auto& [stream, finished] : pending) {

@@ -2,6 +2,7 @@
 
 #include "config.h"
 #include "device.h"
+#include "fault.h"
 #include "runtime.h"
 
 #include <algorithm>
@@ -231,6 +232,12 @@ orError_t orMalloc(void** pointer, size_t size) {
     Device& device = runtime.currentDevice();
     if (const orError_t status = device.check(); status != orSuccess) {
       return status;
+    }
+    if (faults::anyPlanned()) [[unlikely]] {
+      const orError_t status = faults::beforeAllocation(device);
+      if (status != orSuccess) {
+        return status;
+      }
     }
     *pointer = device.memory().allocate(size);
     device.active.store(true, std::memory_order_relaxed);

@@ -229,6 +229,13 @@ bool startThread(const char* name, void (*entry)(void*), void* argument) {
   return true;
 }
 
+void sleepFor(std::chrono::nanoseconds duration) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  timespec left{duration.count() / kSecond, duration.count() % kSecond};
+  while (::nanosleep(&left, &left) != 0) { // a signal came
+  }
+}
+
 void sleepForever() {
   for (;;) {
     ::pause();

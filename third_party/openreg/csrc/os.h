@@ -117,6 +117,9 @@ inline void lightFence() {
 /// Starts a detached thread. Returns false if the system refuses.
 bool startThread(const char* name, void (*entry)(void*), void* argument);
 
+/// Sleeps for at least so long.
+void sleepFor(std::chrono::nanoseconds duration);
+
 /// For threads that must not go on while the process ends.
 [[noreturn]] void sleepForever();
 

@@ -23,7 +23,7 @@ std::vector<uint32_t> orderOf(const GraphNodes& nodes) {
   const auto count = static_cast<uint32_t>(nodes.entries.size());
   std::vector<uint32_t> order;
   order.reserve(count);
-  const Adversary* const adversary = runtime().adversary.get();
+  const Adversary* const adversary = runtime().adversary();
   if (!adversary) {
     for (uint32_t i = 0; i < count; ++i) {
       order.push_back(i);

@@ -2,6 +2,7 @@
 
 #include "adversary.h"
 #include "device.h"
+#include "fault.h"
 #include "os.h"
 
 #include <algorithm>
@@ -24,13 +25,14 @@ Runtime::Runtime(Config settings)
       addresses(config.devices),
       transferThreads(
           std::min(static_cast<int>(os::processorCount()), kTransferThreads)),
-      adversary(
-          config.schedule == Schedule::Adversarial
-              ? std::make_unique<Adversary>(config.seed)
-              : nullptr) {
+      schedule(config.schedule),
+      adversaryOnCall(std::make_unique<Adversary>(config.seed)) {
   for (size_t i = 0; i < config.devices.size(); ++i) {
     devices.push_back(
         std::make_unique<Device>(static_cast<int>(i), config, *this));
+  }
+  if (config.faults) {
+    faults::set(*config.faults);
   }
 }
 

@@ -44,7 +44,15 @@ struct Runtime {
   HandleTable<Graph, orGraph_t, 3, 1 << 16> graphs;
   HandleTable<GraphExec, orGraphExec_t, 4, 1 << 16> graphExecs;
   Captures captures;
-  const std::unique_ptr<Adversary> adversary; // nullptr: another schedule
+  std::atomic<Schedule> schedule; // see orScheduleSet()
+  const std::unique_ptr<Adversary> adversaryOnCall;
+
+  /// The adversary if the schedule is its, else nullptr.
+  Adversary* adversary() const {
+    return schedule.load(std::memory_order_relaxed) == Schedule::Adversarial
+        ? adversaryOnCall.get()
+        : nullptr;
+  }
 
   /// The calling thread's current device.
   Device& currentDevice();

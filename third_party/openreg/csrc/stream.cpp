@@ -43,7 +43,7 @@ bool Stream::reached(uint64_t finished) {
   if (ring_.reached(finished)) {
     return true;
   }
-  if (Adversary* adversary = runtime().adversary.get()) {
+  if (Adversary* adversary = runtime().adversary()) {
     adversary->force({{this, finished}});
   }
   return false;
@@ -98,6 +98,7 @@ orError_t Stream::wait(uint64_t finished) {
 
 void Stream::waitInWorker(uint64_t finished) {
   Stream* const waiting = runningStream();
+  waiting->waitingUntil_.store(finished);
   waiting->waitingFor_.store(this);
   waitForGood(finished);
   waiting->waitingFor_.store(nullptr);

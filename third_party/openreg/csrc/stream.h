@@ -109,6 +109,13 @@ class Stream {
         !waitingForProcess_.load();
   }
 
+  /// The stream that a task of this one waits for and cannot go on without, or nullptr.
+  const Stream* blockedBy() const {
+    const Stream* const other = waitingFor_.load();
+    return other && !other->reachedQuietly(waitingUntil_.load()) ? other
+                                                                 : nullptr;
+  }
+
   /// Waits on behalf of an API call, with its errors but the device's.
   orError_t wait(uint64_t finished);
   /// Waits for as long as it takes.
@@ -153,6 +160,7 @@ class Stream {
   // Written by whoever runs a task.
   alignas(64) std::atomic<const char*> runningName_{nullptr};
   std::atomic<Stream*> waitingFor_{nullptr};
+  std::atomic<uint64_t> waitingUntil_{0}; // what it must have reached
   std::atomic<int> waitingForProcess_{0}; // 0: none
 };
 

@@ -1,7 +1,12 @@
 #include "submit.h"
 
 #include "device.h"
+#include "fault.h"
+#include "os.h"
 #include "runtime.h"
+
+#include <memory>
+#include <string>
 
 namespace openreg {
 namespace {
@@ -70,11 +75,12 @@ inline orError_t orderWithDefaultStream(Stream& stream) {
 // A kernel that runs in another process is waited for by the thread that launches
 // it: better the stream's own, however small the work is.
 bool mayRunInline(const Work& work) {
-  const Config& config = runtime().config;
+  const Runtime& state = runtime();
   const bool hasKernels =
       work.info.kind == TaskKind::Kernel || work.info.kind == TaskKind::Graph;
-  return work.where != Where::Queue && config.schedule == Schedule::Auto &&
-      !(config.kernelsElsewhere && hasKernels);
+  return work.where != Where::Queue &&
+      state.schedule.load(std::memory_order_relaxed) == Schedule::Auto &&
+      !(state.config.kernelsElsewhere && hasKernels);
 }
 
 orError_t checkNotExiting(const Work& work) {
@@ -106,20 +112,9 @@ orError_t runOrEnqueue(Stream& stream, const Work& work, uint64_t* finished) {
 
 } // namespace
 
-orError_t submit(Stream& stream, const Work& work, uint64_t* finished) {
-  Device& device = stream.device();
-  if (const orError_t status = device.check(); status != orSuccess) {
-    return status;
-  }
-  if (const unsigned state = stream.state(); state != orStreamNonBlocking) {
-    if ((state & Stream::kCapturing) != 0) [[unlikely]] {
-      return runtime().captures.add(stream, work, finished != nullptr);
-    }
-    const orError_t status = orderWithDefaultStream(stream);
-    if (status != orSuccess) {
-      return status;
-    }
-  }
+namespace {
+
+inline orError_t enter(Stream& stream, const Work& work, uint64_t* finished) {
   uint64_t point = 0;
   if (const orError_t status = runOrEnqueue(stream, work, &point);
       status != orSuccess) {
@@ -131,9 +126,95 @@ orError_t submit(Stream& stream, const Work& work, uint64_t* finished) {
   // A task that launches cannot wait: the work may come after itself.
   if (runtime().config.launchBlocking && !runningStream()) {
     const orError_t status = stream.wait(point);
-    return status == orSuccess ? device.checkAfterWait() : status;
+    return status == orSuccess ? stream.device().checkAfterWait() : status;
   }
   return orSuccess;
+}
+
+// docs:begin enter-as-planned
+/// What takes the place of work that a fault plan lets fail.
+struct FailByPlan {
+  std::unique_ptr<const std::string> message;
+
+  void operator()() const {
+    failRunningTask(orErrorLaunchFailure, *message);
+  }
+};
+
+struct Pause {
+  std::chrono::nanoseconds duration;
+
+  void operator()() const {
+    os::sleepFor(duration);
+  }
+};
+
+template <class Callable>
+orError_t enterInstead(
+    Stream& stream,
+    Work work,
+    Callable callable,
+    uint64_t* finished) {
+  work.type = &detail::kCallableType<Callable>;
+  work.callable = &callable;
+  return enter(stream, work, finished);
+}
+
+orError_t enterAsPlanned(Stream& stream, const Work& work, uint64_t* finished) {
+  if (!faults::concerns(work.info.kind)) {
+    return enter(stream, work, finished);
+  }
+  if (work.where == Where::Try) {
+    // The caller launches it in another way then, and the plan is asked.
+    return notReady(
+        "stream %llu tries nothing while a fault plan is in force",
+        stream.id());
+  }
+  const orFault fault = faults::beforeWork(stream.device(), work);
+  if (fault.delay != 0) {
+    const orError_t status = enterInstead(
+        stream,
+        {.info = {"pause of a fault plan", TaskKind::HostFunc}},
+        Pause{std::chrono::nanoseconds(fault.delay)},
+        nullptr);
+    if (status != orSuccess) {
+      return status;
+    }
+  }
+  if (fault.kind == orFaultLost) {
+    return faults::lose(stream.device(), fault);
+  }
+  return fault.kind == orFaultError
+      ? enterInstead(
+            stream,
+            work,
+            FailByPlan{std::make_unique<const std::string>(
+                std::string("the fault plan lets '") + work.info.name +
+                "' fail (" + fault.rule + ")")},
+            finished)
+      : enter(stream, work, finished);
+}
+// docs:end enter-as-planned
+
+} // namespace
+
+orError_t submit(Stream& stream, const Work& work, uint64_t* finished) {
+  if (const orError_t status = stream.device().check(); status != orSuccess) {
+    return status;
+  }
+  if (const unsigned state = stream.state(); state != orStreamNonBlocking) {
+    if ((state & Stream::kCapturing) != 0) [[unlikely]] {
+      return runtime().captures.add(stream, work, finished != nullptr);
+    }
+    const orError_t status = orderWithDefaultStream(stream);
+    if (status != orSuccess) {
+      return status;
+    }
+  }
+  if (faults::anyPlanned()) [[unlikely]] {
+    return enterAsPlanned(stream, work, finished);
+  }
+  return enter(stream, work, finished);
 }
 
 namespace {

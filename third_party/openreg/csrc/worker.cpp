@@ -13,12 +13,15 @@
 namespace openreg {
 namespace {
 
-TaskTrace traceOf(const Work& work, Adversary* adversary) {
+TaskTrace traceOf(
+    const Work& work,
+    const Stream& stream,
+    Adversary* adversary) {
   const auto [id, external] = activity::currentCorrelation();
   return {
       .correlation = id,
       .externalCorrelation = external,
-      .order = adversary ? adversary->nextOrder() : 0,
+      .order = adversary ? adversary->number(stream, work.info.name) : 0,
       .bytes = work.bytes,
   };
 }
@@ -35,7 +38,7 @@ bool Stream::tryRunInline(const Work& work, uint64_t* finished) {
   RunningTask task{*this, &work.info};
   TaskTrace trace;
   if (activity::anyEnabled()) [[unlikely]] {
-    trace = traceOf(work, nullptr);
+    trace = traceOf(work, *this, nullptr);
     beginTrace(task, trace);
   }
   RunningTask** const running = os::keep(&runningTask);
@@ -100,10 +103,10 @@ orError_t Stream::enqueue(const Work& work, uint64_t* finished) {
   } else {
     std::memcpy(slot.callable, work.callable, work.type->size);
   }
-  Adversary* const adversary = runtime().adversary.get();
+  Adversary* const adversary = runtime().adversary();
   slot.info.traced = activity::anyEnabled() || adversary;
   if (slot.info.traced) [[unlikely]] {
-    slot.trace = traceOf(work, adversary);
+    slot.trace = traceOf(work, *this, adversary);
   }
   ring_.publish(ticket);
   *finished = ticket + 1;
@@ -173,7 +176,10 @@ class Worker {
   }
 
   void awaitTurn() {
+    // A task that was queued under another schedule has no number.
+    adversary_ = slot_->info.traced ? runtime().adversary() : nullptr;
     if (adversary_) {
+      gated_ = false;
       adversary_->awaitTurn(stream_, ticket_, *slot_);
       return;
     }
@@ -216,7 +222,7 @@ class Worker {
   }
 
   Stream& stream_;
-  Adversary* const adversary_ = runtime().adversary.get();
+  Adversary* adversary_ = nullptr; // whose turn the task has
   RunningTask task_; // what runningTask points to, on this thread
   Slot* slot_ = nullptr;
   uint64_t ticket_ = 0;

@@ -34,10 +34,12 @@
 #include "openreg/error.h"
 #include "openreg/event.h"
 #include "openreg/export.h"
+#include "openreg/fault.h"
 #include "openreg/graph.h"
 #include "openreg/ipc.h"
 #include "openreg/launch.h"
 #include "openreg/memory.h"
+#include "openreg/schedule.h"
 #include "openreg/stream.h"
 #include "openreg/transfer.h"
 
