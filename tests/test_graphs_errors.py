@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from torch_openreg import _C
+from torch_openreg.memory import failing_allocation
 
 m = torch.openreg
 DEVICE = "openreg"
@@ -231,20 +231,18 @@ def test_a_failure_at_any_allocation_of_a_step_leaves_the_next_capture_right():
     failures = 0
     for number in range(1, 200):
         graph = m.OpenRegGraph()
+        failure = failing_allocation(number, 0)
         try:
-            with m.graph(graph):
-                _C._failAllocation(number, 0)
+            with m.graph(graph), failure:
                 step()
         except torch.OutOfMemoryError:
             failures += 1
-        finally:
-            left = _C._failAllocation(0, 0)
         optimizer.zero_grad(set_to_none=True)
         graph.reset()
         del graph
         m.synchronize()
         assert m.memory_allocated() <= allocated + 1024
-        if left:  # all allocations of the step were made
+        if not failure.happened:  # all allocations of the step were made
             break
     assert failures > 5
     graph = m.OpenRegGraph()

@@ -2,6 +2,7 @@
 // Recording.cpp.
 #include "distributed/ProcessGroupOCCL.h"
 
+#include "distributed/Faults.h"
 #include "distributed/FlightRecorder.h"
 #include "distributed/Rendezvous.h"
 #include "distributed/Settings.h"
@@ -238,6 +239,13 @@ ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::launch(
 
 ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::start(Job job) {
   group_->check();
+  if (C10_UNLIKELY(c10::openreg::faultsPlanned())) {
+    askAboutCollective(
+        job.name,
+        getCurrentOpenRegStream(job.device.index()),
+        static_cast<int>(ranksInWorld_[static_cast<size_t>(getRank())]));
+  }
+  const c10::openreg::WithoutFaults part; // of the collective
   if (job.timeout == c10d::kUnsetTimeout) {
     job.timeout = options_->timeout;
   }

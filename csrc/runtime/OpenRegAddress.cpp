@@ -1,6 +1,7 @@
 #include "runtime/OpenRegAddress.h"
 
 #include "runtime/OpenRegDeviceScope.h"
+#include "runtime/OpenRegFaults.h"
 
 #include <atomic>
 #include <sstream>
@@ -52,6 +53,7 @@ orPointerAttributes lookUp(const void* pointer) noexcept {
 void* mallocOn(int device, size_t bytes) {
   const DeviceScope scope(device);
   void* pointer = nullptr;
+  const WithoutFaults part; // of an allocation that its caller asks for
   const orError_t status = orMalloc(&pointer, bytes);
   if (status == orErrorMemoryAllocation) {
     orGetLastError(); // the caller makes an exception of it

@@ -90,6 +90,15 @@ DeviceMemory& DeviceMemory::make(int device, const PoolConfig& config) {
       : *before;
 }
 
+bool DeviceMemory::isRefusedByPlan() {
+  const orFault fault = askFaultPlan(orFaultSiteAlloc, nullptr, device_);
+  if (fault.kind == orFaultLost) {
+    OPENREG_CHECK(orDeviceFail(device_, orErrorDeviceLost, fault.rule));
+    blockDevice_->checkUsable();
+  }
+  return fault.kind == orFaultOom;
+}
+
 void DeviceMemory::lose() {
   std::vector<const void*> allocations = uncachedOn(device_);
   for (const auto& segment : pool_.snapshot()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/OpenRegDeviceScope.h"
+#include "runtime/OpenRegFaults.h"
 #include "runtime/OpenRegLostMemory.h"
 #include "runtime/OpenRegUncachedMemory.h"
 #include "runtime/pool/BlockPool.h"
@@ -49,6 +50,10 @@ class DeviceMemory {
 
   /// Memory for work of a stream, or nullptr if there is none. Waits for what helps.
   void* allocate(size_t bytes, orStream_t stream, const PoolContext& context) {
+    if (faultsPlanned() && isRefusedByPlan()) [[unlikely]] {
+      pool_.noteFailure(bytes, stream, context);
+      return nullptr;
+    }
     return cachingEnabled() ? pool_.allocate(bytes, stream, context)
                             : allocateUncached(bytes, device_, stream);
   }
@@ -57,6 +62,9 @@ class DeviceMemory {
       size_t bytes,
       orStream_t stream,
       const PoolContext& context) {
+    if (faultsPlanned()) [[unlikely]] {
+      return nullptr; // so that the plan is asked about the other way
+    }
     if (cachingEnabled()) [[likely]] {
       return pool_.tryAllocate(bytes, stream, context);
     }
@@ -83,6 +91,9 @@ class DeviceMemory {
 
  private:
   DeviceMemory(int device, const PoolConfig& config);
+
+  /// Asks the fault plan about an allocation. Throws if the plan loses the device.
+  bool isRefusedByPlan();
 
   static std::array<std::atomic<DeviceMemory*>, kMaxDevices> all_;
 

@@ -18,6 +18,25 @@ void detail::notifyObserver(const Submission& work) {
   }
 }
 
+orError_t detail::submitAsPlanned(
+    const Submission& work,
+    c10::function_ref<orError_t()> launch) {
+  std::vector<MemoryAccess> accesses;
+  work.listAccesses(accesses); // before the launch takes them along
+  const orError_t status = launch();
+  if (status != orSuccess) {
+    return status;
+  }
+  std::vector<orFaultRange> written;
+  for (const MemoryAccess& access : accesses) {
+    if (access.writes && access.bytes != 0) {
+      written.push_back({const_cast<void*>(access.pointer), access.bytes});
+    }
+  }
+  return orFaultFlipOutput(
+      written.data(), written.size(), work.stream.stream());
+}
+
 namespace {
 
 // A large copy uses as many threads as the CPU's does.

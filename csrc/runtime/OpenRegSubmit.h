@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/OpenRegException.h"
+#include "runtime/OpenRegFaults.h"
 #include "runtime/OpenRegStream.h"
 
 #include <c10/util/FunctionRef.h>
@@ -56,6 +57,11 @@ inline void observe(const Submission& work) {
     notifyObserver(work);
   }
 }
+
+/// Launches, and lets the fault plan flip a bit of what the work writes.
+orError_t submitAsPlanned(
+    const Submission& work,
+    c10::function_ref<orError_t()> launch);
 } // namespace detail
 
 // docs:begin submit
@@ -64,6 +70,10 @@ inline void observe(const Submission& work) {
 template <class Launch>
 orError_t submit(const Submission& work, Launch&& launch) {
   detail::observe(work);
+  if (C10_UNLIKELY(faultsPlanned())) {
+    return detail::submitAsPlanned(
+        work, [&] { return launch(work.stream.stream()); });
+  }
   return launch(work.stream.stream());
 }
 

@@ -169,15 +169,6 @@ void addMemory(py::module_& module) {
             fraction, toIndex(device));
       }));
   module.def(
-      "_failAllocation",
-      torch::wrap_pybind_function([](size_t n, int64_t device) {
-        return getOpenRegDeviceAllocator()
-            .pool(toIndex(device))
-            .failAllocation(n);
-      }),
-      py::arg("n"),
-      py::arg("device"));
-  module.def(
       "_memGetInfo",
       torch::wrap_pybind_function(memGetInfo),
       py::arg("device"));

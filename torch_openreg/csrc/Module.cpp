@@ -34,6 +34,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
   addDevice(module);
   addEvent(module);
   addFallback(module);
+  addFaults(module);
   addGenerator(module);
   addGraph(module);
   addGraphTrees(module);
@@ -43,6 +44,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
   addMemoryHistory(module);
   addProfiler(module);
   addRuntime(module);
+  addSchedule(module);
   addStream(module);
   addTensor(module);
   return module.release().ptr();

@@ -13,6 +13,7 @@ void addCompiled(py::module_& module);
 void addDevice(py::module_& module);
 void addEvent(py::module_& module);
 void addFallback(py::module_& module);
+void addFaults(py::module_& module);
 void addGenerator(py::module_& module);
 void addGraph(py::module_& module);
 void addGraphTrees(py::module_& module);
@@ -22,6 +23,7 @@ void addMemoryAnnotations(py::module_& module);
 void addMemoryHistory(py::module_& module);
 void addProfiler(py::module_& module);
 void addRuntime(py::module_& module);
+void addSchedule(py::module_& module);
 void addStream(py::module_& module);
 void addTensor(py::module_& module);
 

@@ -1,8 +1,7 @@
 """Allocations that fail, to see what a program does then."""
 
-import torch
-
-from torch_openreg import _C
+from torch_openreg.openreg import faults
+from torch_openreg.openreg._utils import _get_device_index
 
 
 class FailingAllocation:
@@ -17,16 +16,17 @@ class FailingAllocation:
             raise ValueError(
                 f"expected the number of an allocation, from 1 on, but got {n}"
             )
-        self._n = n
-        self._device = torch.openreg._utils._get_device_index(device, optional=True)
+        index = _get_device_index(device, optional=True)
+        self._plan = faults.plan(f"oom@alloc:{n}:device={index}")
         self.happened = False
 
     def __enter__(self) -> "FailingAllocation":
-        _C._failAllocation(self._n, self._device)
+        self._plan.__enter__()
         return self
 
     def __exit__(self, *_) -> None:
-        self.happened = _C._failAllocation(0, self._device) == 0
+        self._plan.__exit__()
+        self.happened = bool(self._plan.fired)
 
 
 def failing_allocation(n: int, device=None) -> FailingAllocation:
@@ -35,6 +35,8 @@ def failing_allocation(n: int, device=None) -> FailingAllocation:
         with torch_openreg.memory.failing_allocation(3) as failure:
             step()  # raises torch.OutOfMemoryError
         failure.happened
+
+    It is short for the :func:`torch.openreg.faults.plan` ``oom@alloc:N:device=D``.
 
     Args:
         n: counted from 1, on one device, by all threads

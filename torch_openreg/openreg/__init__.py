@@ -13,6 +13,7 @@ from . import _lazy, amp, graphs, memory, nvtx, profiler, random, sparse, stream
 from . import _dlpack as _dlpack
 from . import _gpu_trace as _gpu_trace
 from . import _sharing as _sharing
+from . import faults
 from . import meta as meta
 from . import _utils as _utils
 from . import _attention as _attention
@@ -202,6 +203,7 @@ __all__ = [
     "device_of",
     "empty_cache",
     "fallback_report",
+    "faults",
     "get_allocator_backend",
     "get_amp_supported_dtype",
     "get_arch_list",

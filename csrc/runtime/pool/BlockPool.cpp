@@ -24,10 +24,8 @@ void* BlockPool::allocate(
     const std::lock_guard lock(lock_);
     const Request request{bytes, sizes_.blockSize(bytes), stream, context};
     FreeBlocks& blocks = startSearch(request);
-    if (untilFailure_ == 0) [[likely]] {
-      if (Block* block = takeCached(blocks, request.size)) [[likely]] {
-        return finishAllocation(block, request);
-      }
+    if (Block* block = takeCached(blocks, request.size)) [[likely]] {
+      return finishAllocation(block, request);
     }
   }
   return allocateAnyhow(bytes, stream, context);
@@ -41,16 +39,9 @@ void* BlockPool::tryAllocate(
   const std::lock_guard lock(lock_);
   const Request request{bytes, sizes_.blockSize(bytes), stream, context};
   FreeBlocks& blocks = startSearch(request);
-  if (untilFailure_ == 1) [[unlikely]] {
-    return nullptr;
-  }
   Block* block = takeCached(blocks, request.size);
   block = block ? block : reserve_.map(blocks, request.size, context);
-  if (!block) {
-    return nullptr;
-  }
-  untilFailure_ -= untilFailure_ != 0;
-  return finishAllocation(block, request);
+  return block ? finishAllocation(block, request) : nullptr;
 }
 
 inline FreeBlocks& BlockPool::startSearch(const Request& request) {
@@ -71,9 +62,6 @@ void* BlockPool::allocateAnyhow(
     const PoolContext& context) {
   Lock lock(lock_);
   const Request request{bytes, sizes_.blockSize(bytes), stream, context};
-  if (untilFailure_ != 0 && --untilFailure_ == 0) {
-    return fail(request, lock);
-  }
   if (collects()) {
     collectGarbage(lock, context);
   }

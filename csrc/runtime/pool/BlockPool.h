@@ -116,13 +116,6 @@ class BlockPool {
     return sizes_.config();
   }
 
-  /// Lets the n-th allocation from now fail, once, as if there were no memory;
-  /// 0: none. Returns how many were still to come until an earlier such wish.
-  size_t failAllocation(size_t n) {
-    const std::lock_guard lock(lock_);
-    return std::exchange(untilFailure_, n);
-  }
-
   // --- private pools ---
   // While allocations go to a private pool, events are neither recorded nor
   // asked for and failed allocations are not tried again: a stream may be
@@ -291,8 +284,7 @@ class BlockPool {
   BlockDevice& device_;
   alignas(64) PoolLock lock_; // alone in its line: others spin on it
   // What each hit needs comes first.
-  alignas(64) size_t untilFailure_ = 0; // the failing one included; 0: none
-  BlockSizes sizes_;
+  alignas(64) BlockSizes sizes_;
   PoolCounters counters_;
   ParkedBlocks parked_{device_};
   Segments segments_{counters_};

@@ -130,25 +130,6 @@ TEST_F(
   }
 }
 
-TEST_F(BlockPoolFailureTest, AnAllocationThatIsToFailDoesOnce) {
-  BlockPool pool(device);
-  EXPECT_EQ(pool.failAllocation(2), 0u);
-  void* first = pool.allocate(512, &stream);
-  EXPECT_NE(first, nullptr);
-  EXPECT_TRUE(pool.free(first)); // so that a free block is there
-  EXPECT_EQ(pool.tryAllocate(512, &stream), nullptr); // which does not wait
-  EXPECT_EQ(pool.allocate(512, &stream), nullptr);
-  EXPECT_EQ(pool.stats().outOfMemory, 1);
-  EXPECT_EQ(pool.allocate(512, &stream), first);
-  EXPECT_TRUE(pool.free(first));
-
-  EXPECT_EQ(pool.failAllocation(3), 0u);
-  EXPECT_EQ(pool.tryAllocate(512, &stream), first);
-  EXPECT_EQ(pool.failAllocation(0), 2u);
-  EXPECT_NE(pool.allocate(512, &stream), nullptr);
-  EXPECT_NE(pool.allocate(512, &stream), nullptr);
-}
-
 TEST_F(BlockPoolFailureTest, ABrokenDeviceKeepsTheCache) {
   BlockPool pool(device);
   EXPECT_TRUE(pool.free(pool.allocate(512, &stream)));

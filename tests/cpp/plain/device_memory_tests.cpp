@@ -52,6 +52,29 @@ class DeviceMemoryTest : public ::testing::Test {
   }
 };
 
+TEST_F(DeviceMemoryTest, AFaultPlanIsAskedOncePerAllocation) {
+  for (const bool caching : {true, false}) {
+    enableCaching(caching);
+    DeviceMemory& memory = memoryOf(0);
+    const int64_t failures = memory.pool().stats().outOfMemory;
+    ASSERT_EQ(orFaultPlan("oom@alloc:2:device=0"), orSuccess);
+    orStream_t stream = defaultStream();
+    void* first = memory.allocate(kMiB, stream, kNone); // and maps a segment
+    EXPECT_NE(first, nullptr);
+    EXPECT_EQ(memory.tryAllocate(kMiB, stream, kNone), nullptr); // not asked
+    EXPECT_EQ(memory.allocate(kMiB, stream, kNone), nullptr);
+    EXPECT_EQ(memory.pool().stats().outOfMemory, failures + 1);
+    void* third = memory.allocate(kMiB, stream, kNone);
+    EXPECT_NE(third, nullptr);
+    unsigned long long asked = 0;
+    EXPECT_EQ(orFaultCount("alloc", &asked), orSuccess);
+    EXPECT_EQ(asked, 3u);
+    EXPECT_EQ(orFaultClear(), orSuccess);
+    EXPECT_TRUE(memory.free(first, kNone));
+    EXPECT_TRUE(memory.free(third, kNone));
+  }
+}
+
 TEST_F(DeviceMemoryTest, ThreadsThatMakeItGetTheSame) {
   std::mutex mutex;
   std::vector<DeviceMemory*> made;
