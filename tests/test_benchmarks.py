@@ -18,6 +18,7 @@ SHORT = {
     "graphs": ["--scale", "0", "--rounds", "1"],
     "operators": ["--calls", "2", "--rounds", "1"],
     "profiler": ["--calls", "2", "--rounds", "1"],
+    "sanitizer": ["--calls", "1", "--rounds", "1"],
     "side_by_side": ["--scale", "0", "--rounds", "1", "--threads", "1"],
 }
 
@@ -182,3 +183,9 @@ def test_the_best_round_counts_and_all_take_turns(load, monkeypatch):
     best = measure.best_of({"a": lambda: "a", "b": lambda: "b"}, calls=3, rounds=2)
     assert best == {"a": 0.25, "b": 4.0}
     assert order == [("a", 3), ("b", 3)] * 2
+
+
+def test_sanitizer_gives_a_figure_for_each_set_of_checks(run, load):
+    _, figures = run("sanitizer")
+    assert list(figures) == list(load("sanitizer").CHECKS)
+    assert min(numbers(figures)) > 0

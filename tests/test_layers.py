@@ -23,6 +23,7 @@ ORDER = [
         "csrc/profiler",
         "csrc/device_process",
         "csrc/distributed",
+        "csrc/sanitizer",
     ),
     ("csrc/cuda",),
     ("torch_openreg/csrc",),

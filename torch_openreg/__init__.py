@@ -47,6 +47,10 @@ def _autoload() -> None:
     distributed._register()
     on_import("torch.export.pt2_archive._package", _load_packages)
     _loaded = True
+    if os.environ.get("OPENREG_SANITIZE"):
+        from torch_openreg.sanitizer import _environment
+
+        _environment.start()
 
 
 def _add_device() -> None:
@@ -122,6 +126,9 @@ def _load_library() -> None:
 # --- before torch -------------------------------------------------------------
 
 
+_WITHOUT_TORCH = ("cuda", "_device_name", "sanitize")
+
+
 class _TorchFirst:
     """Has torch imported, and the device with it, before any module of this package
     that is made for both."""
@@ -129,7 +136,7 @@ class _TorchFirst:
     @staticmethod
     def find_spec(name: str, path: Any, target: Any = None) -> ModuleSpec | None:
         package, _, part = name.partition(".")
-        if package != __name__ or part.split(".")[0] in ("cuda", "_device_name"):
+        if package != __name__ or part.split(".")[0] in _WITHOUT_TORCH:
             return None
         sys.meta_path.remove(_TorchFirst)
         import torch  # noqa: F401

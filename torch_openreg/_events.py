@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._C import Event, Stream
 
-from torch_openreg import _C
+from torch_openreg import _C, _creation
 
 from ._device_name import NAME
 
@@ -44,6 +44,7 @@ class EventBase(Event):
         event._interprocess = interprocess
         event._timed = enable_timing
         event._external = external
+        _creation.note("event", event)
         return event
 
     @classmethod

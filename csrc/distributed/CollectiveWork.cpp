@@ -2,6 +2,7 @@
 
 #include "distributed/Settings.h"
 #include "runtime/OpenRegCapture.h"
+#include "runtime/OpenRegObserver.h"
 
 #include <c10/core/StreamGuard.h>
 #include <c10/util/ApproximateClock.h>
@@ -132,8 +133,14 @@ void CollectiveWork::throwFailure() const {
 
 void CollectiveWork::synchronize() {
   throwFailure();
-  if (!parts_.outcome->ended() && parts_.end->isCreated()) {
-    parts_.end->block(getCurrentOpenRegStream(parts_.stream.device_index()));
+  if (parts_.end->isCreated()) {
+    const auto stream = getCurrentOpenRegStream(parts_.stream.device_index());
+    if (parts_.outcome->ended()) { // no need to wait, but an order all the same
+      observe(
+          &RuntimeObserver::onStreamWait, stream.stream(), parts_.end->event());
+    } else {
+      parts_.end->block(stream);
+    }
   }
   parts_.held.clear();
 }
@@ -151,6 +158,9 @@ bool CollectiveWork::waitOnHost(std::chrono::milliseconds timeout) {
       timeout.count(),
       " ms that wait() was given");
   throwFailure();
+  if (parts_.end->isCreated()) {
+    observe(&RuntimeObserver::onHostWaitForEvent, parts_.end->event());
+  }
   return true;
 }
 

@@ -1,6 +1,7 @@
 #include "distributed/Group.h"
 
 #include "runtime/OpenRegDeviceScope.h"
+#include "runtime/OpenRegObserver.h"
 
 #include <c10/util/Exception.h>
 
@@ -82,6 +83,7 @@ void Group::finish() const {
   lock.unlock();
   for (const auto& [lane, stream] : streams) {
     OPENREG_CHECK(orStreamSynchronize(stream));
+    observe(&RuntimeObserver::onHostWaitForStream, stream);
   }
 }
 

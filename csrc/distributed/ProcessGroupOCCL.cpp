@@ -122,10 +122,10 @@ struct ProcessGroupOCCL::Running {
 void ProcessGroupOCCL::Job::listAccesses(
     std::vector<MemoryAccess>& accesses) const {
   for (const at::Tensor& tensor : inputs) {
-    accesses.push_back(at::native::openreg::accessTo(tensor, false));
+    at::native::openreg::listAccess(tensor, /*writes=*/false, accesses);
   }
   for (const at::Tensor& tensor : outputs) {
-    accesses.push_back(at::native::openreg::accessTo(tensor, true));
+    at::native::openreg::listAccess(tensor, /*writes=*/true, accesses);
   }
 }
 

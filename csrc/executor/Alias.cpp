@@ -5,6 +5,7 @@
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegLostMemory.h"
+#include "runtime/OpenRegObserver.h"
 
 namespace at::native::openreg {
 
@@ -162,6 +163,8 @@ void AliasFrame::moveToDevice(StorageImpl& storage) const {
     memory = allocator.adopt(
         c10::openreg::deviceAddress(made.release_context()),
         stream_.device_index());
+    c10::openreg::observe(
+        &c10::openreg::RuntimeObserver::onResult, memory.get());
   } else {
     // The device had no memory without waiting, or the kernel brought its own,
     // or there is none: a ZeroTensor has a size only.

@@ -143,8 +143,8 @@ void CompiledKernel::launch(std::span<const Value> values) const {
   const auto list = [&](std::vector<MemoryAccess>& accesses) {
     for (size_t i = 0; i < values.size(); ++i) {
       if (values[i].tensor && !values[i].tensor->is_cpu()) {
-        accesses.push_back(
-            accessTo(*values[i].tensor, parameters_[i] == Parameter::Writes));
+        listAccess(
+            *values[i].tensor, parameters_[i] == Parameter::Writes, accesses);
       }
     }
   };

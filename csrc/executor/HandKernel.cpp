@@ -18,7 +18,7 @@ void TensorUse::list(std::vector<MemoryAccess>& accesses) const {
        {std::pair(reads, false), std::pair(writes, true)}) {
     for (const Tensor* tensor : list) {
       if (tensor->defined()) {
-        accesses.push_back(accessTo(*tensor, writesTo));
+        listAccess(*tensor, writesTo, accesses);
       }
     }
   }

@@ -190,13 +190,13 @@ void Invocation::listAccesses(
   for (size_t place = 0; place < arguments.size(); ++place) {
     visitTensors(arguments[place], [&](const Tensor& tensor) {
       if (isOpenReg(tensor)) {
-        accesses.push_back(accessTo(tensor, op.writes(place)));
+        listAccess(tensor, op.writes(place), accesses);
       }
     });
   }
   for (const Tensor& output : outputs) {
     if (isOpenReg(output)) {
-      accesses.push_back(accessTo(output, true));
+      listAccess(output, /*writes=*/true, accesses);
     }
   }
 }

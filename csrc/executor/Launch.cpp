@@ -123,19 +123,45 @@ class WarningList final : public c10::WarningHandler {
 
 } // namespace
 
-MemoryAccess accessTo(const TensorBase& tensor, bool writes) {
+void listAccess(
+    const TensorBase& tensor,
+    bool writes,
+    std::vector<MemoryAccess>& accesses) {
   if (tensor.numel() == 0 || !tensor.has_storage()) {
-    return {nullptr, 0, writes};
+    return;
   }
-  int64_t elements = 1;
+  const auto item = static_cast<int64_t>(tensor.itemsize());
+  const auto* first = static_cast<const char*>(tensor.storage().data()) +
+      tensor.storage_offset() * item;
+  // The dimensions from the innermost on, without those that repeat elements.
+  c10::SmallVector<std::pair<int64_t, int64_t>, 6> dims; // stride, size
   for (int64_t i = 0; i < tensor.dim(); ++i) {
-    elements += (tensor.size(i) - 1) * tensor.stride(i);
+    if (tensor.size(i) > 1 && tensor.stride(i) != 0) {
+      dims.emplace_back(tensor.stride(i), tensor.size(i));
+    }
   }
-  const auto* storage = static_cast<const char*>(tensor.storage().data());
-  return {
-      storage + tensor.storage_offset() * tensor.itemsize(),
-      static_cast<size_t>(elements) * tensor.itemsize(),
-      writes};
+  std::sort(dims.begin(), dims.end());
+  int64_t run = 1; // elements without a gap
+  size_t filled = 0; // dimensions that the run consists of
+  for (; filled < dims.size() && dims[filled].first <= run; ++filled) {
+    run += (dims[filled].second - 1) * dims[filled].first;
+  }
+  c10::SmallVector<int64_t, 6> place(dims.size(), 0);
+  const auto bytes = static_cast<size_t>(run * item);
+  for (int64_t runs = 0; runs < kMostRuns; ++runs) {
+    int64_t offset = 0;
+    for (size_t i = filled; i < dims.size(); ++i) {
+      offset += place[i] * dims[i].first;
+    }
+    accesses.push_back({first + offset * item, bytes, writes});
+    size_t i = filled;
+    while (i < dims.size() && ++place[i] == dims[i].second) {
+      place[i++] = 0;
+    }
+    if (i == dims.size()) {
+      return;
+    }
+  }
 }
 
 void* StreamMemory::tryAllocate(size_t bytes) {

@@ -26,8 +26,14 @@ inline OpenRegStream streamOf(const TensorBase& tensor) {
   return c10::openreg::currentStreamOf(tensor.device());
 }
 
-/// The bytes of memory that the elements of a tensor span.
-MemoryAccess accessTo(const TensorBase& tensor, bool writes);
+/// Adds the bytes of memory that the elements of a tensor lie in: one range if they fill
+/// it, else one for each run of elements, so that what lies between is not touched. Of a
+/// tensor in more than kMostRuns runs, only the first ones are told.
+void listAccess(
+    const TensorBase& tensor,
+    bool writes,
+    std::vector<MemoryAccess>& accesses);
+inline constexpr int64_t kMostRuns = 1024;
 
 /// Memory of a stream's device for what kernels make that run now.
 class StreamMemory final : public DeviceMemorySource {

@@ -2,6 +2,7 @@
 
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegObserver.h"
 
 namespace c10::openreg {
 
@@ -14,13 +15,15 @@ void recordExternalEvent(
     const DeviceIndex device = stream.device_index();
     adoptEvent(event, createEvent(device, flags), device);
   }
-  OPENREG_CHECK(orEventRecordWithFlags(
-      static_cast<orEvent_t>(event.eventId()), stream, orEventRecordExternal));
+  const auto handle = static_cast<orEvent_t>(event.eventId());
+  OPENREG_CHECK(orEventRecordWithFlags(handle, stream, orEventRecordExternal));
+  observe(&RuntimeObserver::onExternalRecord, handle, stream.stream());
 }
 
 void waitForExternalEvent(const Event& event, const OpenRegStream& stream) {
-  OPENREG_CHECK(orStreamWaitEvent(
-      stream, static_cast<orEvent_t>(event.eventId()), orEventWaitExternal));
+  const auto handle = static_cast<orEvent_t>(event.eventId());
+  OPENREG_CHECK(orStreamWaitEvent(stream, handle, orEventWaitExternal));
+  observe(&RuntimeObserver::onExternalWait, stream.stream(), handle);
 }
 
 } // namespace c10::openreg

@@ -3,6 +3,7 @@
 #include "runtime/OpenRegCapture.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegGuard.h"
+#include "runtime/OpenRegObserver.h"
 #include "runtime/OpenRegSubmit.h"
 
 #include <algorithm>
@@ -177,6 +178,10 @@ void OpenRegGraph::capture_begin(MempoolId_t pool, at::GraphCaptureMode mode) {
   const bool shares = pool != MempoolId_t{0, 0};
   capture_ = std::make_unique<Capture>(
       stream, shares ? pool : newPool(/*forOneGraph=*/true), mode, states_);
+  observe(
+      &RuntimeObserver::onCaptureBegin,
+      static_cast<const void*>(this),
+      stream.stream());
 }
 
 void OpenRegGraph::capture_end() {
@@ -192,6 +197,7 @@ void OpenRegGraph::capture_end() {
       stream == capture_->stream(),
       "Capture must end on the same stream it began on.");
   const auto capture = std::move(capture_);
+  observe(&RuntimeObserver::onCaptureEnd, static_cast<const void*>(this));
   captured_ = capture->end(&graph);
   graph_.reset(graph);
   size_t nodes = 0;
@@ -247,6 +253,10 @@ void OpenRegGraph::replay() {
   for (const StatePtr& state : captured.drawn) {
     state->useIn(stream);
   }
+  observe(
+      &RuntimeObserver::onReplay,
+      static_cast<const void*>(this),
+      stream.stream());
   const auto list = [](std::vector<MemoryAccess>&) {}; // fixed at the capture
   OPENREG_CHECK(submit({"graph", stream, list}, [&](orStream_t handle) {
     return orGraphLaunch(exec_.get(), handle);
@@ -256,6 +266,7 @@ void OpenRegGraph::replay() {
 void OpenRegGraph::reset() {
   exec_.reset();
   graph_.reset();
+  observe(&RuntimeObserver::onGraphReset, static_cast<const void*>(this));
   if (captured_) {
     getOpenRegDeviceAllocator()
         .pool(captured_->device.index())

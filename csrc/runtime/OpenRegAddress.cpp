@@ -2,6 +2,7 @@
 
 #include "runtime/OpenRegDeviceScope.h"
 #include "runtime/OpenRegFaults.h"
+#include "runtime/OpenRegObserver.h"
 
 #include <atomic>
 #include <sstream>
@@ -64,6 +65,7 @@ void* mallocOn(int device, size_t bytes) {
     findKernelDistance(pointer);
   }
   noteAddresses(pointer, bytes);
+  observe(&RuntimeObserver::onMap, pointer, bytes);
   return pointer;
 }
 

@@ -46,6 +46,13 @@ inline void* deviceAddress(const void* kernelPointer) {
 /// Whose memory a device address lies in; throws if it is nobody's.
 int deviceOfPointer(const void* pointer);
 
+/// Whether an address lies where device memory is or was, without asking the device.
+inline bool isDeviceAddress(const void* pointer) noexcept {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  return address >= detail::lowestAddress.load(std::memory_order_relaxed) &&
+      address < detail::highestAddress.load(std::memory_order_relaxed);
+}
+
 /// Whether a device address lies in memory that is allocated.
 bool isDevicePointer(const void* pointer) noexcept;
 

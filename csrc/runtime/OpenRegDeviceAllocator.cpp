@@ -4,6 +4,7 @@
 #include "runtime/OpenRegAllocatorConfig.h"
 #include "runtime/OpenRegDeviceMemory.h"
 #include "runtime/OpenRegLostMemory.h"
+#include "runtime/OpenRegObserver.h"
 #include "runtime/OpenRegProfiling.h"
 #include "runtime/OpenRegSubmit.h"
 #include "runtime/OpenRegTrace.h"
@@ -67,11 +68,16 @@ void report(DeviceIndex device, void* pointer, int64_t bytes) {
 }
 
 /// Tells whoever listens of memory that was allocated.
-void reportAllocation(DeviceMemory& memory, DeviceIndex device, void* pointer) {
+void reportAllocation(
+    DeviceMemory& memory,
+    void* pointer,
+    size_t requested,
+    const OpenRegStream& stream) {
+  observe(&RuntimeObserver::onAllocate, pointer, requested, stream.stream());
   trace(&Trace::trace_gpu_memory_allocation, numberOf(pointer));
   const size_t bytes = sizeForProfiler(memory, pointer);
   if (C10_UNLIKELY(bytes != 0)) {
-    report(device, pointer, static_cast<int64_t>(bytes));
+    report(stream.device_index(), pointer, static_cast<int64_t>(bytes));
   }
 }
 
@@ -84,6 +90,7 @@ void deletePointer(void* pointer) {
     return;
   }
   trace(&Trace::trace_gpu_memory_deallocation, numberOf(pointer));
+  observe(&RuntimeObserver::onFree, pointer);
   DeviceMemory& memory = memoryOf(device);
   const size_t bytes = sizeForProfiler(memory, pointer);
   if (!memory.free(pointer, contextFor(memory.pool(), PoolRecord::All))) {
@@ -190,7 +197,7 @@ DataPtr OpenRegDeviceAllocator::allocate(
   if (C10_UNLIKELY(!pointer)) {
     throwOutOfMemory(device, nbytes);
   }
-  reportAllocation(memory, device, pointer);
+  reportAllocation(memory, pointer, nbytes, stream);
   return makeDataPtr(pointer, device);
 }
 
@@ -202,7 +209,7 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
   const PoolContext context = contextFor(memory.pool(), PoolRecord::State);
   void* pointer = memory.tryAllocate(nbytes, stream, context);
   if (C10_LIKELY(pointer)) {
-    reportAllocation(memory, device, pointer);
+    reportAllocation(memory, pointer, nbytes, stream);
   } else if (nbytes > DeviceMemory::infoOf(device).second) {
     // Waiting will not help a request for more than there is.
     memory.pool().noteFailure(nbytes, stream, context);
@@ -259,6 +266,7 @@ void OpenRegDeviceAllocator::recordStream(const DataPtr& data, Stream stream) {
       "expected memory of an openreg device, but got memory of ",
       data.device());
   const OpenRegStream used(stream);
+  observe(&RuntimeObserver::onRecordStream, data.get(), used.stream());
   // Memory that came from elsewhere is not the pool's to reuse.
   if (!ipc::recordReceived(data, used)) {
     memoryOf(data.device().index())

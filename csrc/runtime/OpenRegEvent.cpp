@@ -1,5 +1,6 @@
 #include "runtime/OpenRegEvent.h"
 
+#include "runtime/OpenRegObserver.h"
 #include "runtime/OpenRegTrace.h"
 
 namespace c10::openreg {
@@ -14,11 +15,13 @@ orEvent_t createEvent(DeviceIndex device, unsigned flags) {
 
 void destroyEvent(orEvent_t event) noexcept {
   trace(&Trace::trace_gpu_event_deletion, numberOf(event));
+  observe(&RuntimeObserver::onEventDestroy, event);
   OPENREG_CHECK_WARN(orEventDestroy(event));
 }
 
 void recordEvent(orEvent_t event, const OpenRegStream& stream) {
   OPENREG_CHECK(orEventRecord(event, stream));
+  observe(&RuntimeObserver::onEventRecord, event, stream.stream());
   trace(
       &Trace::trace_gpu_event_record,
       numberOf(event),
@@ -27,17 +30,23 @@ void recordEvent(orEvent_t event, const OpenRegStream& stream) {
 
 void waitForEvent(const OpenRegStream& stream, orEvent_t event) {
   OPENREG_CHECK(orStreamWaitEvent(stream, event, 0));
+  observe(&RuntimeObserver::onStreamWait, stream.stream(), event);
   trace(
       &Trace::trace_gpu_event_wait, numberOf(event), numberOf(stream.stream()));
 }
 
 bool queryEvent(orEvent_t event) {
-  return OPENREG_IS_READY(orEventQuery(event));
+  const bool happened = OPENREG_IS_READY(orEventQuery(event));
+  if (happened) {
+    observe(&RuntimeObserver::onHostWaitForEvent, event);
+  }
+  return happened;
 }
 
 void synchronizeEvent(orEvent_t event) {
   trace(&Trace::trace_gpu_event_synchronization, numberOf(event));
   OPENREG_CHECK(orEventSynchronize(event));
+  observe(&RuntimeObserver::onHostWaitForEvent, event);
 }
 
 // --- OpenRegEvent -------------------------------------------------------------

@@ -1,5 +1,6 @@
 #include "runtime/OpenRegFunctions.h"
 
+#include "runtime/OpenRegObserver.h"
 #include "runtime/OpenRegTrace.h"
 
 #include <atomic>
@@ -89,6 +90,7 @@ int device_utilization(DeviceIndex device) {
 void device_synchronize() {
   trace(&Trace::trace_gpu_device_synchronization);
   OPENREG_CHECK(orDeviceSynchronize());
+  observe(&RuntimeObserver::onHostWaitForDevice, int{current_device()});
 }
 
 bool runs_in_device_processes() noexcept {

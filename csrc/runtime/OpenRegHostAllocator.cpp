@@ -2,6 +2,7 @@
 
 #include "runtime/OpenRegCapture.h"
 #include "runtime/OpenRegEvent.h"
+#include "runtime/OpenRegObserver.h"
 
 #include <cstring>
 #include <mutex>
@@ -22,6 +23,9 @@ struct HostCache final
       const std::lock_guard lock(mutex_);
       blocks_[pointer] = block;
     }
+    if (block) {
+      observe(&RuntimeObserver::onPin, pointer, size);
+    }
     return {pointer, pointer};
   }
 
@@ -36,6 +40,7 @@ struct HostCache final
     if (pointer && !block) {
       warnQuietly(c10::str("there is no pinned allocation at ", pointer));
     }
+    observe(&RuntimeObserver::onUnpin, pointer);
     CachingHostAllocatorImpl::free(block);
   }
 
@@ -74,7 +79,8 @@ struct HostCache final
 
   bool query_event(OpenRegEvent& event) override {
     const RelaxedCapture relaxed;
-    return event.query();
+    // No wait of the program's, so no observer is told.
+    return !event.isCreated() || OPENREG_IS_READY(orEventQuery(event.event()));
   }
 
   OpenRegStream get_current_stream() const override {

@@ -1,5 +1,6 @@
 #include "runtime/OpenRegStream.h"
 
+#include "runtime/OpenRegObserver.h"
 #include "runtime/OpenRegSyncDebug.h"
 #include "runtime/OpenRegTrace.h"
 
@@ -78,12 +79,17 @@ orStream_t OpenRegStream::stream() const {
 }
 
 bool OpenRegStream::query() const {
-  return OPENREG_IS_READY(orStreamQuery(stream()));
+  const bool idle = OPENREG_IS_READY(orStreamQuery(stream()));
+  if (idle) {
+    observe(&RuntimeObserver::onHostWaitForStream, stream());
+  }
+  return idle;
 }
 
 void OpenRegStream::synchronize() const {
   noteSynchronization(stream());
   OPENREG_CHECK(orStreamSynchronize(stream()));
+  observe(&RuntimeObserver::onHostWaitForStream, stream());
 }
 
 int OpenRegStream::priority() const {

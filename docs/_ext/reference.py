@@ -34,6 +34,7 @@ READERS = {
     ROOT / "torch_openreg/_device_name.py": r'get\("(OPENREG_\w+)"',
     ROOT / "torch_openreg/cuda/_start.py": r'get\("(OPENREG_\w+)"',
     ROOT / "torch_openreg/cuda/_settings.py": r'get\("(CU\w+)"',
+    ROOT / "torch_openreg/sanitizer/_environment.py": r'get\("(OPENREG_\w+)"',
 }
 
 

@@ -45,6 +45,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
   addProfiler(module);
   addRuntime(module);
   addSchedule(module);
+  addSanitizer(module);
   addStream(module);
   addTensor(module);
   return module.release().ptr();

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from . import _lazy, amp, graphs, memory, nvtx, profiler, random, sparse, streams
+from . import _lazy, amp, graphs, memory, nvtx, profiler, random, sanitizer, sparse
+from . import streams
 from . import _dlpack as _dlpack
 from . import _gpu_trace as _gpu_trace
 from . import _sharing as _sharing
@@ -265,6 +266,7 @@ __all__ = [
     "reset_max_memory_cached",
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
+    "sanitizer",
     "seed",
     "seed_all",
     "set_device",

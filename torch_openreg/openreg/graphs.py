@@ -11,7 +11,7 @@ from typing import Any, NewType
 
 import torch
 
-from torch_openreg import _C
+from torch_openreg import _C, _creation
 
 from ._graph_inputs import InputWatch
 from ._lazy import _lazy_init, is_initialized
@@ -56,6 +56,7 @@ class OpenRegGraph(_C._OpenRegGraph):
     def __init__(self, keep_graph: bool = False) -> None:
         _lazy_init()
         super().__init__(keep_graph)
+        _creation.note("graph", self)
 
     def capture_begin(
         self,

@@ -8,6 +8,7 @@
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegHostAllocator.h"
 #include "runtime/OpenRegLostMemory.h"
+#include "runtime/OpenRegObserver.h"
 #include "runtime/OpenRegSyncDebug.h"
 
 #include <ATen/ExpandUtils.h>
@@ -70,8 +71,8 @@ void copyBetweenDevices(const Tensor& src, const Tensor& dst) {
   ready.record(to);
   ready.block(from);
   const auto list = [&](std::vector<MemoryAccess>& accesses) {
-    accesses.push_back(accessTo(src, false));
-    accesses.push_back(accessTo(dst, true));
+    listAccess(src, /*writes=*/false, accesses);
+    listAccess(dst, /*writes=*/true, accesses);
   };
   OPENREG_CHECK(
       c10::openreg::submit({"peer copy", from, list}, [&](orStream_t handle) {
@@ -127,6 +128,8 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
     }
   } else {
     OPENREG_CHECK(orStreamSynchronize(stream));
+    c10::openreg::observe(
+        &c10::openreg::RuntimeObserver::onHostWaitForStream, stream.stream());
   }
 }
 // docs:end copy-bytes

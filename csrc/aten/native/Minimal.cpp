@@ -8,6 +8,7 @@
 #include "runtime/OpenRegGuard.h"
 #include "runtime/OpenRegHooks.h"
 #include "runtime/OpenRegLostMemory.h"
+#include "runtime/OpenRegObserver.h"
 #include "runtime/OpenRegSyncDebug.h"
 
 #include <ATen/Context.h>
@@ -263,7 +264,7 @@ Tensor& zero_(Tensor& self) {
   beginOverwrite(self);
   const OpenRegStream stream = streamOf(self);
   const auto list = [&](std::vector<MemoryAccess>& accesses) {
-    accesses.push_back(accessTo(self, true));
+    listAccess(self, /*writes=*/true, accesses);
   };
   OPENREG_CHECK(c10::openreg::submit(
       {"aten::zero_", stream, list}, [&](orStream_t handle) {
@@ -280,10 +281,12 @@ Scalar _local_scalar_dense(const Tensor& self) {
       self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
   c10::openreg::checkNotLost(self.storage().data());
   const auto list = [&](std::vector<MemoryAccess>& accesses) {
-    accesses.push_back(accessTo(self, false));
+    listAccess(self, /*writes=*/false, accesses);
   };
   OPENREG_CHECK(c10::openreg::submit(
       {"aten::_local_scalar_dense", stream, list}, &orStreamSynchronize));
+  c10::openreg::observe(
+      &c10::openreg::RuntimeObserver::onHostWaitForStream, stream.stream());
   const void* element = c10::openreg::kernelAddress(self.const_data_ptr());
   Scalar value;
   AT_DISPATCH_V2(

@@ -1,0 +1,79 @@
+// Who watches what orders work, and the memory it uses: the sanitizer. The work itself
+// is seen by the observer of OpenRegSubmit.h.
+#pragma once
+
+#include <openreg.h>
+
+#include <atomic>
+#include <cstddef>
+
+namespace c10::openreg {
+
+// docs:begin runtime-observer
+/// Is told, on the thread that does it, of all that puts work in order and of memory
+/// that comes and goes. It changes nothing and waits for no stream.
+///
+/// Threads: called by any number at a time, with and without Python's lock, but never
+/// with a lock of the runtime that a kernel needs.
+class RuntimeObserver {
+ public:
+  virtual ~RuntimeObserver() = default;
+
+  // --- order ---
+  virtual void onEventRecord(orEvent_t event, orStream_t stream) = 0;
+  virtual void onEventDestroy(orEvent_t event) = 0;
+  /// Later work of the stream runs after the event.
+  virtual void onStreamWait(orStream_t stream, orEvent_t event) = 0;
+  /// The host has seen that an event has happened, or a stream or device is idle.
+  virtual void onHostWaitForEvent(orEvent_t event) = 0;
+  virtual void onHostWaitForStream(orStream_t stream) = 0;
+  virtual void onHostWaitForDevice(int device) = 0;
+
+  // --- memory ---
+  /// Addresses that no earlier work can still use.
+  virtual void onMap(const void* pointer, size_t bytes) = 0;
+  virtual void onAllocate(
+      const void* pointer,
+      size_t bytes,
+      orStream_t stream) = 0;
+  /// An allocation turns out to be a result of the last work of this thread.
+  virtual void onResult(const void* pointer) = 0;
+  virtual void onFree(const void* pointer) = 0;
+  virtual void onRecordStream(const void* pointer, orStream_t stream) = 0;
+  virtual void onPin(const void* pointer, size_t bytes) = 0;
+  virtual void onUnpin(const void* pointer) = 0;
+
+  // --- graphs ---
+  virtual void onCaptureBegin(const void* graph, orStream_t stream) = 0;
+  /// The capture has ended; it may have failed.
+  virtual void onCaptureEnd(const void* graph) = 0;
+  /// An event that each replay records or waits for.
+  virtual void onExternalRecord(orEvent_t event, orStream_t stream) = 0;
+  virtual void onExternalWait(orStream_t stream, orEvent_t event) = 0;
+  /// The replay is work of the stream that follows: submit() is called next.
+  virtual void onReplay(const void* graph, orStream_t stream) = 0;
+  virtual void onGraphReset(const void* graph) = 0;
+};
+// docs:end runtime-observer
+
+/// Sets the observer, or none with nullptr, and returns the one before. That one must
+/// live on: threads may be inside of it.
+RuntimeObserver* exchangeRuntimeObserver(RuntimeObserver* observer);
+
+namespace detail {
+extern std::atomic<RuntimeObserver*> runtimeObserver;
+} // namespace detail
+
+/// Calls one of its methods, if somebody listens.
+template <class... Parameters, class... Arguments>
+inline void observe(
+    void (RuntimeObserver::*method)(Parameters...),
+    Arguments... arguments) {
+  RuntimeObserver* observer =
+      detail::runtimeObserver.load(std::memory_order_acquire);
+  if (observer != nullptr) [[unlikely]] {
+    (observer->*method)(arguments...);
+  }
+}
+
+} // namespace c10::openreg
