@@ -1,6 +1,7 @@
 #include "Module.h"
 
 #include "aten/OpenRegExecutor.h"
+#include "aten/OpenRegStrict.h"
 
 namespace torch::openreg {
 namespace {
@@ -30,6 +31,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
     return nullptr;
   }
   at::openreg::registerExecutor();
+  at::openreg::registerStrict();
   addCompiled(module);
   addDevice(module);
   addEvent(module);
