@@ -1,5 +1,7 @@
 """Calls that fail: the CPU's words, in the call, and nothing is changed by them."""
 
+import re
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -241,6 +243,26 @@ def test_a_bad_index_breaks_the_device_on_an_idle_stream_too(operator, fork_pyth
     told = dict(zip(BAD_INDEX, fork_python(calls, before=TRY), strict=True))
     assert told[operator].startswith(
         "AcceleratorError: OpenReg error: device-side assert triggered"
+    )
+
+
+def test_a_bad_index_is_told_on_stderr_once(run_python):
+    code = """
+import torch
+x, i = torch.ones(4, device="openreg"), torch.tensor([9, 7], device="openreg")
+x[i]
+try:
+    torch.openreg.synchronize()
+except torch.AcceleratorError:
+    pass
+"""
+    lines = run_python(code, check=False).stderr.splitlines()
+    told = [line for line in lines if "Assertion" in line]
+    assert len(told) == 1
+    assert re.fullmatch(
+        r"openreg: 'aten::index.Tensor' in stream \d+ of device 0: Assertion failed: "
+        "index 9 is out of bounds for dimension 0 with size 4",
+        told[0],
     )
 
 

@@ -64,8 +64,11 @@ def test_a_foreign_stream_is_used_like_our_own(stream, hold):
 def test_a_foreign_stream_belongs_to_its_device(stream):
     with pytest.raises(RuntimeError, match="belongs to openreg:0, not to openreg:1"):
         m.get_stream_from_external(stream, device=1)
-    with pytest.raises(torch.AcceleratorError, match="invalid resource handle"):
-        m.get_stream_from_external(0)
+
+
+def test_the_handle_0_is_the_default_stream():
+    assert m.get_stream_from_external(0) == m.default_stream()
+    assert m.ExternalStream(0, 1) == m.default_stream(1)
 
 
 # --- calls put off until the device starts ---------------------------------------

@@ -129,8 +129,13 @@ std::optional<c10::Device> DeviceCheck::elementwise(
     visitTensors(arguments[argument.place], [&](const Tensor& tensor) {
       const bool hostNumber =
           !argument.output && tensor.dim() == 0 && tensor.is_cpu();
+      const bool belongs = tensor.device() == *common || hostNumber;
       TORCH_CHECK(
-          tensor.device() == *common || hostNumber,
+          belongs || argument.name != "self" ||
+              !operator_.starts_with("aten::masked_fill"),
+          "masked_fill_: Expected inputs to be on same device");
+      TORCH_CHECK(
+          belongs,
           "Expected all tensors to be on the same device, but found at least "
           "two devices, ",
           *common,

@@ -52,7 +52,7 @@ int getPriority(int64_t id, int64_t device) {
   return unpack(id, device).priority();
 }
 
-// To programs for CUDA the default stream is 0, and 0 the default stream.
+// 0 is the default stream, and to programs for CUDA the default stream is 0.
 constexpr uintptr_t kCudaDefault = 0;
 
 uintptr_t getHandle(int64_t id, int64_t device) {
@@ -64,8 +64,7 @@ uintptr_t getHandle(int64_t id, int64_t device) {
 }
 
 int64_t fromExternal(uintptr_t handle, int64_t device) {
-  if (c10::openreg::kDeviceType == c10::DeviceType::CUDA &&
-      handle == kCudaDefault) {
+  if (handle == kCudaDefault) {
     return c10::openreg::getDefaultOpenRegStream(toIndex(device)).id();
   }
   return c10::openreg::getStreamFromExternal(

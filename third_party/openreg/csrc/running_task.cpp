@@ -38,7 +38,23 @@ void failTask(RunningTask& task, orError_t error, std::string message) {
   task.failure.reset(new RunningTask::Failure{error, std::move(message)});
 }
 
+// As a GPU's kernel does: a program that dies of it, or never synchronizes, has told.
+void printAssertion(const RunningTask& task) {
+  const std::string& message = task.failure->message;
+  std::fprintf(
+      stderr,
+      "openreg: '%s' in stream %d of device %d: Assertion failed: %.*s\n",
+      task.info->name,
+      static_cast<int>(task.stream.id()),
+      static_cast<int>(task.stream.device().index()),
+      static_cast<int>(message.substr(0, message.find('\n')).size()),
+      message.c_str());
+}
+
 void breakDevice(const RunningTask& task) {
+  if (task.failure->error == orErrorAssert) {
+    printAssertion(task);
+  }
   Device& device = task.device();
   device.breakWith(
       task.failure->error,
