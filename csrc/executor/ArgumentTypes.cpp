@@ -1,5 +1,7 @@
 #include "executor/ArgumentTypes.h"
 
+#include "runtime/OpenRegDeviceType.h"
+
 #include <ATen/core/jit_type.h>
 
 namespace at::native::openreg {

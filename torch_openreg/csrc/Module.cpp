@@ -46,8 +46,8 @@ extern "C" __attribute__((visibility("default"))) PyObject* initOpenRegModule(
   addMemoryHistory(module);
   addProfiler(module);
   addRuntime(module);
-  addSchedule(module);
   addSanitizer(module);
+  addSchedule(module);
   addStream(module);
   addTensor(module);
   return module.release().ptr();

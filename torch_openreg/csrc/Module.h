@@ -23,8 +23,8 @@ void addMemoryAnnotations(py::module_& module);
 void addMemoryHistory(py::module_& module);
 void addProfiler(py::module_& module);
 void addRuntime(py::module_& module);
-void addSchedule(py::module_& module);
 void addSanitizer(py::module_& module);
+void addSchedule(py::module_& module);
 void addStream(py::module_& module);
 void addTensor(py::module_& module);
 
