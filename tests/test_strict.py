@@ -121,3 +121,21 @@ def test_a_wrong_value_is_refused():
     result = run("-c", "import torch", strict="yes")
     assert result.returncode != 0
     assert "OPENREG_STRICT is 'yes', but must be 0 or 1" in result.stderr
+
+
+@pytest.mark.parametrize("backend", ["EFFICIENT_ATTENTION", "CUDNN_ATTENTION"])
+def test_one_kernel_stands_in_for_all_of_cudas(backend):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention as attention
+
+    def result(device, allowed):
+        torch.manual_seed(0)
+        q = torch.randn(1, 2, 16, 8).to(device).requires_grad_()
+        with sdpa_kernel(allowed):
+            y = attention(q, q, q)
+        y.sum().backward()
+        return y.detach().cpu(), q.grad.cpu()
+
+    torch.testing.assert_close(
+        result("openreg", getattr(SDPBackend, backend)), result("cpu", SDPBackend.MATH)
+    )
