@@ -196,10 +196,14 @@ def test_the_default_stream_from_elsewhere_is_the_default_stream():
     assert stream == default
 
 
+def test_handle_0_is_the_default_stream():
+    with torch.openreg.stream(torch.openreg.Stream()):
+        assert torch.openreg.ExternalStream(0) == torch.openreg.default_stream()
+
+
 @pytest.mark.parametrize(
     ("handle", "error", "text"),
     [
-        (0, torch.AcceleratorError, "stream must not be NULL"),
         (0x1234, torch.AcceleratorError, "not a live stream"),
         ("handle", TypeError, "handle"),
         (-1, TypeError, "handle"),

@@ -5,16 +5,16 @@ The names, signatures and defaults are those of ``torch.cuda``, so that
 its first use.
 """
 
+import importlib
 from typing import Any
 
 import torch
 
-from . import _lazy, amp, graphs, memory, nvtx, profiler, random, sanitizer, sparse
+from . import _lazy, amp, graphs, memory, nvtx, profiler, random, sparse
 from . import streams
 from . import _dlpack as _dlpack
 from . import _gpu_trace as _gpu_trace
 from . import _sharing as _sharing
-from . import faults
 from . import meta as meta
 from . import _utils as _utils
 from . import _attention as _attention
@@ -285,7 +285,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Names whose value changes while the program runs."""
+    """Names whose value changes while the program runs, and modules few programs use."""
+    if name in ("faults", "sanitizer"):
+        return importlib.import_module(f"{__name__}.{name}")
     if name == "_initialized":
         return _lazy._initialized
     if name == "default_generators":

@@ -29,7 +29,9 @@ namespace openreg {
 /// Threads: any may call anything.
 class Adversary {
  public:
-  explicit Adversary(uint64_t seed) : seed_(seed) {}
+  explicit Adversary(uint64_t seed) : seed_(seed) {
+    tasks_.reserve(kTasksKept);
+  }
 
   /// Begins to number tasks at 0 again. With `delays`, numbers of tasks, only those are
   /// held back; all others run in the order of their numbers, and before those.
