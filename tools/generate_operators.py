@@ -37,6 +37,9 @@ from torchgen.model import DeviceCheckType, NativeFunctionsGroup, SchemaKind
 from torchgen.utils import concatMap
 
 ROOT = Path(__file__).resolve().parent.parent
+# Its operators are registered instead of others, if a variable says so.
+PHILOX = ROOT / "csrc" / "aten" / "OpenRegPhilox.cpp"
+UNLESS_PHILOX = "if (!c10::openreg::drawsPhilox()) "
 LAYOUTS = ("Sparse", "SparseCsr", "Quantized", "NestedTensor")
 
 
@@ -78,10 +81,12 @@ def device_checks(parsed):
 
 def by_hand():
     """Names of aten operators that csrc/aten registers itself."""
-    names = set()
-    for source in (ROOT / "csrc" / "aten").glob("*.cpp"):
-        names |= set(re.findall(r'm\.impl\(\s*"([^"]+)"', source.read_text()))
-    return names
+    sources = set((ROOT / "csrc" / "aten").glob("*.cpp")) - {PHILOX}
+    return set().union(*map(registered_in, sources))
+
+
+def registered_in(source):
+    return set(re.findall(r'm\.impl\(\s*"([^"]+)"', source.read_text()))
 
 
 def typed_names():
@@ -300,14 +305,20 @@ def shared_source(parsed):
 def source(rows):
     roots = sorted({root for root, _, _ in rows})
     includes = [f"#include <ATen/ops/{root}_ops.h>" for root in roots]
+    includes.append('#include "runtime/OpenRegPhilox.h"')
     lines = registrations("PrivateUse1", [row[1:] for row in rows])
     return translation_unit("OperatorKernel.h", includes, lines)
 
 
 def registrations(key, rows):
+    replaced = registered_in(PHILOX) if key == "PrivateUse1" else ()
     return [
         f"OPENREG_LIBRARY_IMPL(aten, {key}, m) {{",
-        *(f'  m.impl("{name}", TORCH_FN(({kernel})));' for name, kernel in rows),
+        *(
+            f"  {UNLESS_PHILOX if name in replaced else ''}"
+            f'm.impl("{name}", TORCH_FN(({kernel})));'
+            for name, kernel in rows
+        ),
         "}",
         "",
     ]

@@ -4,6 +4,7 @@
 #include "aten/native/Convolution.h"
 #include "aten/native/Copy.h"
 #include "aten/native/Extra.h"
+#include "aten/native/PhiloxChoices.h"
 #include "runtime/OpenRegHooks.h"
 #include "runtime/OpenRegLibrary.h"
 
@@ -147,6 +148,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("log_softmax.int", TORCH_FN(logSoftmax));
   m.impl("softmax.int", TORCH_FN(softmax));
   abs_stub.set_cuda_dispatch_ptr(&abs_kernel);
+  multinomial_with_replacement_stub.set_cuda_dispatch_ptr(
+      &philox::multinomialWithReplacement);
   copy_stub.set_cuda_dispatch_ptr(&copyKernel);
   _fused_sdp_choice_stub.set_cuda_dispatch_ptr(&_fused_sdp_choice);
 }

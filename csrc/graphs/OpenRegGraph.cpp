@@ -97,8 +97,9 @@ class OpenRegGraph::Capture {
     keepsPool_ = true;
     Captured captured{stream_.device(), pool_, {}};
     for (; begun_ > 0; --begun_) {
-      if (states_[begun_ - 1]->endCapture()) {
-        captured.drawn.push_back(states_[begun_ - 1]);
+      const StatePtr& state = states_[begun_ - 1];
+      if (auto draws = state->endCapture()) {
+        captured.drawn.emplace_back(state, std::move(*draws));
       }
     }
     return captured;
@@ -250,8 +251,8 @@ void OpenRegGraph::replay() {
   }
   const OpenRegGuard guard(captured.device);
   const OpenRegStream stream = getCurrentOpenRegStream();
-  for (const StatePtr& state : captured.drawn) {
-    state->useIn(stream);
+  for (const auto& [state, draws] : captured.drawn) {
+    state->replayIn(stream, draws);
   }
   observe(
       &RuntimeObserver::onReplay,

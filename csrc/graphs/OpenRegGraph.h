@@ -86,7 +86,8 @@ class OpenRegGraph final : public at::GraphImplInterface {
   struct Captured {
     Device device;
     MempoolId_t pool;
-    std::vector<StatePtr> drawn; ///< what the work draws from
+    /// What the work draws, and from which states.
+    std::vector<std::pair<StatePtr, CapturedDraws>> drawn;
   };
 
   void addState(StatePtr state);

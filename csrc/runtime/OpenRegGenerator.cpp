@@ -4,8 +4,13 @@
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegEvent.h"
 #include "runtime/OpenRegFunctions.h"
+#include "runtime/OpenRegSubmit.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Utils.h>
 
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace c10::openreg {
@@ -24,9 +29,14 @@ OpenRegGeneratorImpl* implOf(const at::Generator& generator) {
   return generator.get<OpenRegGeneratorImpl>();
 }
 
+intrusive_ptr<GeneratorState> makeState(uint64_t seed) {
+  auto state = c10::make_intrusive<GeneratorState>();
+  state->set_current_seed(seed);
+  return state;
+}
+
 at::Generator makeGenerator(DeviceIndex device, uint64_t seed) {
-  return at::make_generator<OpenRegGeneratorImpl>(
-      device, c10::make_intrusive<GeneratorState>(seed));
+  return at::make_generator<OpenRegGeneratorImpl>(device, makeState(seed));
 }
 
 } // namespace
@@ -44,27 +54,32 @@ void GeneratorState::orderAfter(
   last = stream;
 }
 
-void GeneratorState::useIn(const OpenRegStream& stream) {
-  const std::lock_guard lock(using_);
-  if (C10_LIKELY(captures_ == 0) && !isCapturing(stream)) {
-    orderAfter(lastStream_, stream);
-    return;
-  }
+bool GeneratorState::checkCapture(const OpenRegStream& stream) {
+  const bool capturing = isCapturing(stream);
   TORCH_CHECK(
-      captures_ > 0,
+      captures_ > 0 || !capturing,
       "Attempt to increase offset for an ",
       deviceTitle(),
       " generator not in capture mode.\n"
       "Register it with the graph before the capture begins: "
       "graph.register_generator_state(generator).");
   TORCH_CHECK(
-      isCapturing(stream),
+      captures_ == 0 || capturing,
       "Offset increment outside graph capture encountered unexpectedly: a "
       "graph that draws from this ",
       deviceTitle(),
       " generator is being captured, in another stream than ",
       stream.unwrap(),
       ".");
+  return capturing;
+}
+
+void GeneratorState::useIn(const OpenRegStream& stream) {
+  const std::lock_guard lock(using_);
+  if (C10_LIKELY(!checkCapture(stream))) {
+    orderAfter(lastStream_, stream);
+    return;
+  }
   if (lastCapturing_ && captureOf(*lastCapturing_) != captureOf(stream)) {
     lastCapturing_.reset(); // a capture that is over
   }
@@ -83,6 +98,87 @@ std::unique_lock<std::mutex> GeneratorState::settle() {
     OPENREG_CHECK(orStreamSynchronize(*last));
   }
   return lock();
+}
+
+// --- a GPU's numbers ---
+
+PhiloxDraw GeneratorState::drawIn(
+    const OpenRegStream& stream,
+    uint64_t increment) {
+  increment = (increment + 3) / 4 * 4;
+  const std::lock_guard lock(using_);
+  if (C10_LIKELY(!checkCapture(stream))) {
+    const PhiloxDraw draw(philox_);
+    philox_.offset += increment;
+    return draw;
+  }
+  lastCapturing_ = stream;
+  const PhiloxDraw draw({0, captured_.increment}, captured_.start);
+  captured_.increment += increment;
+  return draw;
+}
+
+void GeneratorState::seedDraw() {
+  if (seedOfDraw_) {
+    const PhiloxPoint point = seedOfDraw_->point();
+    set_current_seed(philox(point.seed, point.offset, 0).words[0]);
+  }
+}
+
+void GeneratorState::set_current_seed(uint64_t seed) {
+  CPUGeneratorImpl::set_current_seed(seed);
+  const std::lock_guard lock(using_);
+  philox_ = {seed, 0};
+}
+
+void GeneratorState::set_offset(uint64_t offset) {
+  TORCH_CHECK(
+      drawsPhilox() || offset == 0,
+      "the generator of an openreg device draws as the CPU's does and has no "
+      "offset, but got ",
+      offset,
+      "; use set_state(), or start Python with OPENREG_RNG=philox");
+  TORCH_CHECK(
+      offset % 4 == 0, "offset must be a multiple of 4, but got ", offset);
+  const std::lock_guard lock(using_);
+  philox_.offset = offset;
+}
+
+uint64_t GeneratorState::get_offset() const {
+  const std::lock_guard lock(using_);
+  return philox_.offset;
+}
+
+void GeneratorState::set_state(const TensorImpl& bytes) {
+  if (!drawsPhilox()) {
+    CPUGeneratorImpl::set_state(bytes);
+    return;
+  }
+  at::detail::check_rng_state(bytes);
+  PhiloxPoint point;
+  const auto size = static_cast<size_t>(bytes.numel());
+  // CUDA's states once had no offset.
+  TORCH_CHECK(
+      size == sizeof(point) || size == sizeof(point.seed),
+      "RNG state is wrong size: it has ",
+      size,
+      " bytes, but must have ",
+      sizeof(point),
+      ", a seed and an offset");
+  std::memcpy(&point, bytes.data(), size);
+  set_current_seed(point.seed);
+  set_offset(point.offset);
+}
+
+intrusive_ptr<TensorImpl> GeneratorState::get_state() const {
+  if (!drawsPhilox()) {
+    return CPUGeneratorImpl::get_state();
+  }
+  const at::Tensor bytes = at::detail::empty_cpu(
+      {static_cast<int64_t>(sizeof(PhiloxPoint))}, at::kByte);
+  const std::lock_guard lock(using_);
+  std::memcpy(bytes.mutable_data_ptr(), &philox_, sizeof(philox_));
+  return bytes.getIntrusivePtr();
 }
 
 // --- graphs ---
@@ -107,14 +203,41 @@ void GeneratorState::removeGraph() noexcept {
 void GeneratorState::beginCapture() {
   const auto settled = settle();
   const std::lock_guard lock(using_);
+  TORCH_CHECK(
+      captures_ == 0 || !drawsPhilox(),
+      "with OPENREG_RNG=philox graphs that share a generator cannot be "
+      "captured "
+      "at the same time: end one capture before another begins, or start "
+      "Python "
+      "with OPENREG_RNG=cpu");
   lastStream_.reset();
+  captured_ = {0, std::make_shared<PhiloxPoint>()};
   ++captures_;
 }
 
-bool GeneratorState::endCapture() noexcept {
+std::optional<CapturedDraws> GeneratorState::endCapture() noexcept {
   const std::lock_guard lock(using_);
   --captures_;
-  return std::exchange(lastCapturing_, std::nullopt).has_value();
+  return std::exchange(lastCapturing_, std::nullopt)
+      ? std::optional(std::exchange(captured_, {}))
+      : std::nullopt;
+}
+
+void GeneratorState::replayIn(
+    const OpenRegStream& stream,
+    const CapturedDraws& draws) {
+  useIn(stream); // a replay in another stream still reads where it began
+  if (!drawsPhilox()) {
+    return;
+  }
+  const PhiloxPoint start = drawIn(stream, draws.increment).point();
+  const auto list = [](std::vector<MemoryAccess>&) {};
+  // Earlier replays may not have run yet: the stream sets the point.
+  OPENREG_CHECK(submit({"philox_seed", stream, list}, [&](orStream_t handle) {
+    const orLaunchConfig config{"philox_seed", orLaunchSmall};
+    return orLaunchKernelEx(
+        &config, handle, [start, to = draws.start] { *to = start; });
+  }));
 }
 
 // --- the generator ------------------------------------------------------------
@@ -200,12 +323,13 @@ void OpenRegGeneratorImpl::graphsafe_set_state(
 }
 
 void OpenRegGeneratorImpl::set_offset(uint64_t offset) {
-  TORCH_CHECK(
-      offset == 0,
-      "the generator of an openreg device draws as the CPU's does and has no "
-      "offset, but got ",
-      offset,
-      "; use set_state()");
+  checkNotCapturing("set_offset");
+  state()->set_offset(offset);
+}
+
+uint64_t OpenRegGeneratorImpl::get_offset() const {
+  checkNotCapturing("get_offset");
+  return state()->get_offset();
 }
 
 // --- drawing ------------------------------------------------------------------
@@ -215,22 +339,44 @@ CpuDraw::CpuDraw(const at::Generator& generator)
         auto* const state =
             dynamic_cast<GeneratorState*>(generator.unsafeGetGeneratorImpl());
         TORCH_INTERNAL_ASSERT(state, "not from generatorFor()");
-        return state->lock();
+        auto lock = state->lock();
+        state->seedDraw();
+        return lock;
       }()) {}
 
 intrusive_ptr<GeneratorState> stateOf(const at::Generator& generator) {
   return implOf(generator)->state();
 }
 
+namespace {
+
+intrusive_ptr<GeneratorState> stateFor(
+    const std::optional<at::Generator>& given,
+    const OpenRegStream& stream) {
+  return stateOf(
+      given && given->defined()
+          ? *given
+          : getDefaultOpenRegGenerator(stream.device_index()));
+}
+
+} // namespace
+
 at::Generator generatorFor(
     const std::optional<at::Generator>& given,
     const OpenRegStream& stream) {
-  const at::Generator& generator = given && given->defined()
-      ? *given
-      : getDefaultOpenRegGenerator(stream.device_index());
-  auto state = stateOf(generator);
+  auto state = stateFor(given, stream);
+  if (drawsPhilox()) {
+    return at::make_generator<GeneratorState>(state->drawIn(stream, 4));
+  }
   state->useIn(stream);
   return at::Generator(std::move(state));
+}
+
+PhiloxDraw drawFrom(
+    const std::optional<at::Generator>& given,
+    const OpenRegStream& stream,
+    uint64_t increment) {
+  return stateFor(given, stream)->drawIn(stream, increment);
 }
 
 const at::Generator& getDefaultOpenRegGenerator(DeviceIndex device) {

@@ -1,6 +1,7 @@
-// Random numbers: the CPU's generator under an openreg device.
+// Random numbers: the generator of an openreg device, which is the CPU's or a GPU's.
 #pragma once
 
+#include "runtime/OpenRegPhilox.h"
 #include "runtime/OpenRegStream.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -12,10 +13,19 @@
 
 namespace c10::openreg {
 
+/// What captured work draws; for a GPU's numbers also how many, and where a replay keeps
+/// the point at which it begins.
+struct CapturedDraws {
+  uint64_t increment = 0;
+  std::shared_ptr<PhiloxPoint> start;
+};
+
 /// What an openreg device draws from. It is a generator of the CPU, so that CPU
-/// kernels accept it and a seed gives the same numbers on both.
+/// kernels accept it and a seed gives the same numbers on both. With OPENREG_RNG=philox
+/// it is a place in a Philox sequence: kernels of our own draw from there, and CPU
+/// kernels from a generator that is seeded with the number at that place.
 ///
-/// Numbers are drawn in the order of the program, whatever streams the draws are
+/// The CPU's numbers are drawn in the order of the program, whatever streams the draws are
 /// queued in. Inside of a capture nothing is drawn: each replay draws, and so goes on
 /// where the last one ended.
 ///
@@ -23,11 +33,27 @@ namespace c10::openreg {
 class GeneratorState final : public at::CPUGeneratorImpl {
  public:
   using CPUGeneratorImpl::CPUGeneratorImpl;
+  /// What a CPU kernel draws from that has its numbers from a Philox sequence.
+  explicit GeneratorState(PhiloxDraw seed) : seedOfDraw_(std::move(seed)) {}
 
   /// To be called before work that draws is queued in `stream`: makes it wait for
   /// earlier draws in other streams. Throws if the stream is capturing and the state is
   /// not, or the other way round.
   void useIn(const OpenRegStream& stream);
+
+  /// The same for a draw from the Philox sequence, which moves on by so many numbers of
+  /// each thread of a GPU, rounded up to a multiple of four. Nothing waits.
+  PhiloxDraw drawIn(const OpenRegStream& stream, uint64_t increment);
+
+  /// To be called by a CPU kernel that is about to draw, under lock().
+  void seedDraw();
+
+  // --- the state: with OPENREG_RNG=philox a seed and an offset of 8 bytes each ---
+  void set_current_seed(uint64_t seed) override;
+  void set_state(const TensorImpl& bytes) override;
+  intrusive_ptr<TensorImpl> get_state() const override;
+  void set_offset(uint64_t offset) override;
+  uint64_t get_offset() const override;
 
   // --- for graphs ---
   /// A graph may draw from it. As on a GPU the first one costs two small blocks of
@@ -37,8 +63,10 @@ class GeneratorState final : public at::CPUGeneratorImpl {
   /// From now on streams that capture draw from it, and no others. Waits for earlier
   /// draws.
   void beginCapture();
-  /// Ends that. Returns whether captured work draws.
-  bool endCapture() noexcept;
+  /// Ends that. Returns what captured work draws, if it does.
+  std::optional<CapturedDraws> endCapture() noexcept;
+  /// useIn() for a graph that is about to be launched.
+  void replayIn(const OpenRegStream& stream, const CapturedDraws& draws);
 
   /// Waits for the draws that are queued, and keeps others out while the lock is
   /// held.
@@ -53,9 +81,14 @@ class GeneratorState final : public at::CPUGeneratorImpl {
   void orderAfter(
       std::optional<OpenRegStream>& last,
       const OpenRegStream& stream);
+  /// Whether the stream captures. Throws if only one of both does.
+  bool checkCapture(const OpenRegStream& stream);
 
+  const std::optional<PhiloxDraw> seedOfDraw_;
   std::mutex drawing_;
-  std::mutex using_; // guards what follows
+  mutable std::mutex using_; // guards what follows
+  PhiloxPoint philox_{c10::default_rng_seed_val, 0};
+  CapturedDraws captured_; // so far
   std::optional<OpenRegStream> lastStream_;
   int captures_ = 0; // underway
   std::optional<OpenRegStream> lastCapturing_; // that draws
@@ -84,7 +117,8 @@ class OpenRegGeneratorImpl final : public GeneratorImpl {
   uint64_t current_seed() const override;
   uint64_t seed() override;
 
-  /// Bytes, as the CPU's generator has them. Waits for the draws that are queued.
+  /// Bytes, as the CPU's generator has them, or CUDA's. Waits for the draws of the CPU's
+  /// numbers that are queued.
   void set_state(const TensorImpl& bytes) override;
   intrusive_ptr<TensorImpl> get_state() const override;
 
@@ -94,10 +128,8 @@ class OpenRegGeneratorImpl final : public GeneratorImpl {
   void graphsafe_set_state(const intrusive_ptr<GeneratorImpl>& other) override;
 
   /// The CPU's algorithm has no offset into its numbers: it is 0, and cannot be
-  /// set to anything else.
-  uint64_t get_offset() const override {
-    return 0;
-  }
+  /// set to anything else. That of Philox is a multiple of four.
+  uint64_t get_offset() const override;
   void set_offset(uint64_t offset) override;
 
  private:
@@ -131,6 +163,12 @@ class [[nodiscard]] CpuDraw {
 at::Generator generatorFor(
     const std::optional<at::Generator>& given,
     const OpenRegStream& stream);
+
+/// The same for `increment` numbers of a Philox sequence.
+PhiloxDraw drawFrom(
+    const std::optional<at::Generator>& given,
+    const OpenRegStream& stream,
+    uint64_t increment);
 
 /// The state of a generator of an openreg device. Throws for any other generator.
 intrusive_ptr<GeneratorState> stateOf(const at::Generator& generator);

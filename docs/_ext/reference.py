@@ -27,6 +27,7 @@ TEMPLATES = INCLUDE / "openreg.inl"
 # Where the environment is read, each with the pattern of the place that does it.
 READERS = {
     ROOT / "third_party/openreg/csrc/config.cpp": r'Variable(?: \w+)?\("(OPENREG_\w+)"',
+    ROOT / "csrc/runtime/OpenRegPhilox.cpp": r'get_env\("(OPENREG_\w+)"',
     ROOT / "csrc/executor/FallbackCount.cpp": r'get_env\("(OPENREG_\w+)"',
     ROOT / "csrc/distributed/Settings.cpp": r'(?:check|get)_env\("(OPENREG_\w+)"',
     ROOT / "csrc/distributed/Rendezvous.cpp": r'get_env\("(OPENREG_\w+)"',

@@ -6,6 +6,8 @@
 namespace torch::openreg {
 
 void addGenerator(py::module_& module) {
+  c10::openreg::checkRngSetting();
+  module.attr("_draws_philox") = c10::openreg::drawsPhilox();
   module.def(
       "_getDefaultGenerator",
       torch::wrap_pybind_function([](int64_t device) {

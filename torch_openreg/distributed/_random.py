@@ -2,7 +2,7 @@
 
 PyTorch's tracker moves an offset in a counter-based generator's state to where a shard
 begins. The generator of an openreg device is the CPU's, a sequence that nobody can jump
-in, so each shard gets a seed of its own.
+in, so each shard gets a seed of its own. With OPENREG_RNG=philox PyTorch's tracker does.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch.distributed.tensor import _random
 
-from torch_openreg import openreg
+from torch_openreg import _C, openreg
 from torch_openreg._device_name import NAME
 
 _MIX = 0x9E3779B1  # odd: shards have other seeds in the 32 bits that the CPU's uses
@@ -64,4 +64,6 @@ class _ShardSeeds(_random.OffsetBasedRNGTracker):
 
 
 def install() -> None:
+    if _C._draws_philox:
+        return
     _random.OffsetBasedRNGTracker = _ShardSeeds
