@@ -297,9 +297,8 @@ TEST_F(SubmitTest, OfViewsOnlyTheirOwnBytesAreTouched) {
   EXPECT_TRUE(touches(recorder.only("aten::zero_"), first + 80, 80, true));
   const Seen fill = recorder.only("aten::fill_");
   const Seen work = recorder.only("aten::add.Tensor");
-  for (int row = 0; row < 10; ++row) {
-    EXPECT_TRUE(touches(fill, first + 12 + 40 * row, 4, true));
-    EXPECT_TRUE(touches(work, first + 12 + 40 * row, 4, false));
+  for (char* at = first + 12; at < first + 400; at += 40) {
+    EXPECT_TRUE(touches(fill, at, 4, true) && touches(work, at, 4, false));
   }
   EXPECT_TRUE(touches(work, first + 80, 40, false));
   EXPECT_TRUE(writes(work, sum));
