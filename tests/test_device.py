@@ -227,6 +227,7 @@ def test_the_stub_lists_what_the_library_has():
         for node in stub.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
     }
+    defined |= {n.target.id for n in stub.body if isinstance(n, ast.AnnAssign)}
     assert defined == {name for name in dir(_C) if not name.startswith("__")}
 
 

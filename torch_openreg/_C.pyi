@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+_draws_philox: bool
+
 class _OpenRegUuid:
     @property
     def bytes(self) -> list[int]: ...
