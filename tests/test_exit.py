@@ -32,7 +32,7 @@ def test_a_program_may_end(name, start_python, tmp_path):
     # Once is not enough to see a race; a few times it was seen every time.
     for _ in range(3):
         done = start_python("import torch\n" + PROGRAMS[name], tmp_path)
-        told = [
-            line for line in done.stderr.splitlines() if "Assertion failed" not in line
-        ]
-        assert (done.returncode, told) == (0, [])
+        lines = done.stderr.splitlines()
+        if name == "on a broken device":  # its assertion is told, as on a GPU
+            assert "index 99 is out of bounds" in lines.pop()
+        assert (done.returncode, lines) == (0, [])

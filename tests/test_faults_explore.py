@@ -202,7 +202,7 @@ def test_a_missing_wait_is_shrunk_to_the_delays_that_show_it():
     found = explore(lambda: two_streams(wait=False), schedules=10)
     (finding,) = found.findings
     assert finding.problem == "wrong number"
-    assert finding.delays
+    assert 1 <= len(finding.delays) <= 2
     assert "delayed: task" in str(found)
 
 
