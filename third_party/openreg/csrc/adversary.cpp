@@ -31,11 +31,21 @@ void Adversary::restart(
   unfinished_.clear();
 }
 
-uint64_t Adversary::number(const Stream& stream, const char* name) {
-  std::lock_guard lock(mutex_);
+void Adversary::note(const Stream& stream, const char* name) {
   if (tasks_.size() < kTasksKept) {
     tasks_.push_back({name, stream.id(), stream.device().index()});
   }
+}
+
+void Adversary::skip(const Stream& stream, const char* name) {
+  std::lock_guard lock(mutex_);
+  note(stream, name);
+  ++submitted_;
+}
+
+uint64_t Adversary::number(const Stream& stream, const char* name) {
+  std::lock_guard lock(mutex_);
+  note(stream, name);
   if (delays_) {
     unfinished_.emplace(submitted_, &stream);
   }

@@ -42,6 +42,8 @@ class Adversary {
 
   /// Number for the next task, in the order of submission.
   uint64_t number(const Stream& stream, const char* name);
+  /// Gives away the next number for a task that need not be queued.
+  void skip(const Stream& stream, const char* name);
   /// The first tasks since the start, at the places of their numbers.
   std::vector<orScheduledTask> tasks();
 
@@ -73,6 +75,7 @@ class Adversary {
 
   static constexpr size_t kTasksKept = 65536;
 
+  void note(const Stream& stream, const char* name);
   bool isNext(const Stream& stream);
   bool delays(uint64_t order) const;
   bool isStuck(const Stream& stream) const;

@@ -1,5 +1,6 @@
 #include "submit.h"
 
+#include "adversary.h"
 #include "device.h"
 #include "fault.h"
 #include "os.h"
@@ -219,10 +220,12 @@ orError_t submit(Stream& stream, const Work& work, uint64_t* finished) {
 
 namespace {
 
+constexpr char kWaitName[] = "wait for an event";
+
 template <class Wait>
 orError_t enqueueWait(Stream& stream, Wait wait) {
   const Work work{
-      .info = {"wait for an event", TaskKind::Wait},
+      .info = {kWaitName, TaskKind::Wait},
       .type = &detail::kCallableType<Wait>,
       .callable = &wait};
   uint64_t point = 0;
@@ -230,11 +233,20 @@ orError_t enqueueWait(Stream& stream, Wait wait) {
   return status == orSuccess ? stream.enqueue(work, &point) : status;
 }
 
+// A wait that is over is not queued. It takes a number of the adversarial schedule
+// all the same: numbers must not depend on how fast the device was.
+orError_t skipWait(const Stream& stream) {
+  if (Adversary* adversary = runtime().adversary()) {
+    adversary->skip(stream, kWaitName);
+  }
+  return orSuccess;
+}
+
 } // namespace
 
 orError_t submitWait(Stream& stream, Stream& other, uint64_t finished) {
   return other.reachedQuietly(finished)
-      ? orSuccess
+      ? skipWait(stream)
       : enqueueWait(
             stream, [&other, finished] { other.waitInWorker(finished); });
 }
@@ -246,7 +258,7 @@ orError_t submitWait(Stream& stream, const Event::Record& record) {
         : orSuccess;
   }
   return record.shared.fateOf(record.number) == ipc::Fate::Done
-      ? orSuccess
+      ? skipWait(stream)
       : enqueueWait(
             stream, [&stream, state = record.shared, number = record.number] {
               stream.waitForProcess(state, number);

@@ -244,7 +244,10 @@ TEST_F(FaultTest, ALaunchLosesTheDevice) {
   EXPECT_TRUE(detailHas("lost@launch:2"));
   EXPECT_EQ(orDeviceSynchronize(), orErrorDeviceLost);
   ASSERT_EQ(orDeviceReset(), orSuccess);
+  runs = 0;
   EXPECT_EQ(launch(defaultStream(), "kernel", &runs), orSuccess);
+  EXPECT_EQ(orDeviceSynchronize(), orSuccess);
+  EXPECT_EQ(runs, 1);
 }
 
 TEST_F(FaultTest, AnAllocationLosesTheDevice) {

@@ -166,6 +166,23 @@ TEST_F(ScheduleSetTest, TasksWithADelayComeAfterTheOthers) {
   }
 }
 
+TEST_F(ScheduleSetTest, AWaitThatIsOverTakesItsNumber) {
+  const unsigned long long none = 0;
+  Stream first, second;
+  Event event;
+  ASSERT_EQ(orScheduleSet(orScheduleAdversarial, 0, &none, 0), orSuccess);
+  launch(first, "a");
+  ASSERT_EQ(orEventRecord(event, first), orSuccess);
+  ASSERT_EQ(orStreamSynchronize(first), orSuccess);
+  ASSERT_EQ(orStreamWaitEvent(second, event, 0), orSuccess);
+  launch(second, "b");
+  ASSERT_EQ(orStreamSynchronize(second), orSuccess);
+  const auto found = tasks();
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_STREQ(found[1].name, "wait for an event");
+  EXPECT_STREQ(found[2].name, "b");
+}
+
 TEST_F(ScheduleSetTest, TheTasksAreTold) {
   ASSERT_EQ(orScheduleSet(orScheduleAdversarial, 0, nullptr, 0), orSuccess);
   Stream stream;
