@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from other_backends import SESSION
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -252,25 +253,16 @@ def test_pictures_can_be_read_on_a_phone(picture):
 
 # --- sessions -----------------------------------------------------------------
 
-# Runs in a child that was forked before the device was used.
-RUN_SESSIONS = """
-import doctest
-
-def failures(text):
-    parser, report = doctest.DocTestParser(), []
-    test = parser.get_doctest(text, {}, "page", None, 0)
-    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)
-    return "".join(report)
-"""
+OTHER_DEVICES = {"first_backend.md", "python_backend.md"}
 
 
 def sessions():
     """Page -> its `pycon` blocks, as one text.
 
-    Those of the first backend are about another device: tests/test_mini_backend.py.
+    Those of other devices are run beside them: tests/other_backends.py.
     """
     block = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    own = [page for page in pages() if page.name != "first_backend.md"]
+    own = [page for page in pages() if page.name not in OTHER_DEVICES]
     found = {name_of(page): block.findall(page.read_text()) for page in own}
     return {name: "\n".join(blocks) for name, blocks in found.items() if blocks}
 
@@ -282,7 +274,7 @@ def told(fork_python):
     """Page -> what is wrong with its sessions; "" -> the same for a wrong one."""
     texts = {**sessions(), "": WRONG}
     runs = [f"failures({text!r})" for text in texts.values()]
-    return dict(zip(texts, fork_python(runs, RUN_SESSIONS), strict=True))
+    return dict(zip(texts, fork_python(runs, SESSION), strict=True))
 
 
 @pytest.mark.parametrize("page", sessions())

@@ -16,7 +16,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_docs import DOCS, OPENREG, ROOT, name_of, pages, prose, quotations
+from test_docs import (
+    DOCS,
+    OPENREG,
+    OTHER_DEVICES,
+    ROOT,
+    name_of,
+    pages,
+    prose,
+    quotations,
+)
 
 PACKAGE = ROOT / "torch_openreg"
 
@@ -129,8 +138,8 @@ def test_a_shown_session_that_is_not_run_says_why():
     found = {
         command
         for page in pages()
-        # tests/test_mini_backend.py types all of this page.
-        if page.name != "first_backend.md"
+        # tests/test_mini_backend.py types all of the first.
+        if page.name not in OTHER_DEVICES
         for block in blocks(page, "text")
         for command, _ in commands(block)
     }
@@ -239,8 +248,8 @@ def resolve(name):
     raise ImportError(name)
 
 
-# A group of entry points, the module of examples/mini_backend, and a file.
-ELSEWHERE = {"torch.backends", "torch.mini", "torch_openreg.pth"}
+# A group of entry points, the modules of the examples, and a file.
+ELSEWHERE = {"torch.backends", "torch.mini", "torch.pychip", "torch_openreg.pth"}
 
 
 def python_names():

@@ -1,15 +1,14 @@
 """examples/mini_backend: it is small, it works, and it has nothing to spare."""
 
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from other_backends import answers, environment, run_in, session_failures
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "mini_backend"
@@ -22,27 +21,9 @@ def example_files():
     return [*EXAMPLE.glob("*.py"), *EXAMPLE.glob("csrc/*"), *EXAMPLE.glob("*/*.py")]
 
 
-def environment(**variables):
-    # One backend per process, and this one is not openreg.
+def run(*arguments, **options):
     flags = f"-include {SUPPORT / 'leave_out.h'}"
-    off = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    binaries = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    places = {"PATH": binaries, "PYTHONPATH": str(BUILD)}
-    return {**os.environ, **off, **places, "CFLAGS": flags, **variables}
-
-
-def run(*arguments, check=True, **variables):
-    result = subprocess.run(
-        [*map(str, arguments)],
-        cwd=BUILD,
-        env=environment(**variables),
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    if check:
-        assert result.returncode == 0, result.stdout + result.stderr
-    return result
+    return run_in(BUILD, *arguments, CFLAGS=flags, **options)
 
 
 # --- the page -------------------------------------------------------------------
@@ -96,7 +77,7 @@ class Reader:
     def type_command(self, command, output):
         if command.startswith("export "):
             name, value = command.removeprefix("export ").split("=")
-            assert environment()[name] == value
+            assert environment(BUILD)[name] == value
             return
         self.write_files()
         result = run("bash", "-c", command)
@@ -104,8 +85,7 @@ class Reader:
             self.surprises.append((command, result.stdout))
 
     def type_session(self, text):
-        program = f"{SESSION}\nprint(failures({text!r}), end='')"
-        found = run(sys.executable, "-c", program).stdout
+        found = session_failures(BUILD, text)
         if found:
             self.surprises.append((text, found))
 
@@ -123,17 +103,6 @@ class Reader:
                     self.type_command(*command)
             else:
                 pytest.fail(f"who follows {kind}?")
-
-
-SESSION = """
-import doctest
-
-def failures(text):
-    parser, report = doctest.DocTestParser(), []
-    test = parser.get_doctest(text, {}, "page", None, 0)
-    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)
-    return "".join(report)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -189,17 +158,6 @@ def test_it_trains_as_the_cpu_does(mini):
     assert float(loss) < 1
 
 
-PROGRAM = """
-import json, sys, torch, torch_mini
-
-def told(line):
-    try:
-        return str(eval(line, globals()))
-    except RuntimeError as error:
-        return f"{type(error).__name__} {error}"
-
-print(json.dumps([told(line) for line in sys.argv[1:]]))
-"""
 CASES = {
     "torch.ones(2, device='mini:2')": "RuntimeError no mini:2: there are 2 devices",
     "torch.empty(1 << 60, device='mini')": "OutOfMemoryError mini has no 461168601842",
@@ -220,13 +178,13 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def answers(mini):
-    return dict(zip(CASES, json.loads(mini("-c", PROGRAM, *CASES).stdout), strict=True))
+def given(reader):
+    return answers(BUILD, "torch_mini", CASES)
 
 
 @pytest.mark.parametrize("line", CASES)
-def test_what_it_answers(line, answers):
-    assert answers[line].startswith(CASES[line])
+def test_what_it_answers(line, given):
+    assert given[line].startswith(CASES[line])
 
 
 def test_the_host_cannot_read_device_memory(mini):
