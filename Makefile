@@ -28,7 +28,7 @@ demo-openreg: build-release ## the example of the device alone, without torch
 	@$(OPENREG)/build/release/example/openreg_example
 
 .PHONY: build
-build: $(BUILD)/installed ## build and install into .venv, from here (pip install -e .)
+build: $(BUILD)/installed $(VENV)/conformance-ready ## build and install into .venv, from here (pip install -e .)
 	@cmake --build $(BUILD) --target _C -j $(JOBS)
 	@cmake --install $(BUILD) --prefix torch_openreg > /dev/null
 
@@ -157,6 +157,11 @@ $(BUILD)/installed: setup.py pyproject.toml torch_openreg/__init__.py $(VENV)/re
 	CMAKE_ARGS="-DOPENREG_WARNINGS_AS_ERRORS=$(WERROR) $${CMAKE_ARGS:-}" MAX_JOBS=$(JOBS) \
 	  $(BIN)/python setup.py -q build_ext --inplace
 	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+# The kit for backends, from here too.
+$(VENV)/conformance-ready: conformance/pyproject.toml $(VENV)/ready
+	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e conformance
 	@touch $@
 
 .PHONY: gtest

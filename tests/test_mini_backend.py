@@ -260,3 +260,15 @@ def test_the_page_lists_what_the_example_registers():
 @pytest.mark.parametrize("name", registrations())
 def test_without_one_the_step_on_the_page_fails(name, first_failures):
     assert first_failures[name] == rows()[name]
+
+
+# --- the conformance kit --------------------------------------------------------
+
+
+def test_it_reaches_the_level_that_the_page_says(mini):
+    (level,) = re.findall(
+        r"level (\d+) of \[", (PAGE.parent / "first_backend.md").read_text()
+    )
+    command = ["-m", "torch_conformance", "--device", "mini", "--module", "torch_mini"]
+    found = mini(*command, "--level", level)
+    assert f"mini: level {level}, " in found.stdout

@@ -1,0 +1,148 @@
+"""`python -m torch_conformance --device mychip`: see --help."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from . import __version__
+from .check import PARTS, base_id
+from .levels import LEVELS, NUMBERS, checks
+from .outcome import Run, compare
+from .report import badge, html, junit, terminal
+from .runner import run_checks, selected
+from .settings import BadSettings, make
+
+EPILOG = """
+`python -m torch_conformance pytorch --tests PATH --device mychip` runs PyTorch's own
+tests on the device. Exit status: 0 if all checks that count pass, 1 if not, 2 if
+something is wrong with the command or the backend cannot be loaded.
+"""
+
+
+def parser():
+    """The options of the command."""
+    options = argparse.ArgumentParser(
+        prog="python -m torch_conformance",
+        description="What a PyTorch accelerator backend can do, and what it misses.",
+        epilog=EPILOG,
+    )
+    add = options.add_argument
+    add("--device", metavar="NAME", help="the device's name, as in torch.device(NAME)")
+    add("--module", help="import this to load it; without, `import torch` does")
+    add("--level", type=int, choices=NUMBERS, help="the highest level to run")
+    add("--rtol", type=float, help="the least tolerance for floating point numbers")
+    add("--config", metavar="vendor.toml", help="what the chip does not do")
+    add("--only", metavar="CHECK_ID", action="append", default=[], help="run just this")
+    add("--samples", type=int, default=4, help="inputs per operator (default: 4)")
+    add("--every", type=int, default=1, metavar="N", help="each N-th operator (1: all)")
+    add("--seconds", type=float, help="a check that takes longer hangs")
+    add("--jobs", type=int, default=1, help="worker processes at a time (default: 1)")
+    add("--report", metavar="out.html", type=Path, help="write a page")
+    add("--junit", metavar="out.xml", type=Path, help="write JUnit's XML")
+    add("--json", metavar="out.json", type=Path, help="write the results")
+    add("--badge", metavar="out.svg", type=Path, help="write a badge")
+    add("--compare", metavar="earlier.json", type=Path, help="say what has changed")
+    add("--guide", default="docs", help="where the guide's pages are (default: docs)")
+    add("--list", action="store_true", help="list the checks and run none")
+    return options
+
+
+def list_checks(highest):
+    """Prints each check with what it proves, and the parts that may be absent."""
+    for level in LEVELS:
+        if highest is None or level.number <= highest:
+            print(f"level {level.number}: {level.title}")
+            for check in checks():
+                if check.group in level.groups:
+                    needs = f" ({', '.join(check.needs)})" if check.needs else ""
+                    print(f"  {check.id}{needs}: {check.proves}")
+    print("parts that may be absent:")
+    for part, meaning in PARTS.items():
+        print(f"  {part}: {meaning}")
+
+
+def about():
+    """What the results depend on besides the backend."""
+    import datetime
+    import platform
+
+    import torch
+
+    return {
+        "kit": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def write_files(run, options):
+    """The files that were asked for; returns their names."""
+    writers = (
+        (options.report, html.page),
+        (options.junit, junit.document),
+        (options.badge, badge.image),
+    )
+    for path, write in writers:
+        if path:
+            path.write_text(write(run, options.guide))
+    if options.json:
+        options.json.write_text(run.packed())
+
+
+def run(options):
+    """Runs the checks and returns the exit status."""
+    known = {check.id for check in checks()}
+    for name in options.only:
+        if base_id(name) not in known:
+            raise BadSettings(f"there is no check {name!r}; --list lists them")
+    for name in ("samples", "every", "jobs"):
+        if getattr(options, name) < 1:
+            raise BadSettings(f"--{name} {getattr(options, name)} is not 1 or more")
+    settings = make(
+        options.device,
+        options.module,
+        options.config,
+        options.rtol,
+        samples=options.samples,
+        seconds=options.seconds,
+    )
+    earlier = None
+    if options.compare:
+        try:
+            earlier = Run.unpacked(options.compare.read_text())
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadSettings(f"cannot read {options.compare}: {error!r}") from error
+    ids = selected(settings, options.level, options.only, options.every)
+    if not ids:
+        raise BadSettings(f"{options.only} selects no check of this level")
+    with terminal.progress(settings.device, len(ids)) as tell:
+        results = run_checks(settings, ids, options.jobs, tell)
+    found = Run(settings.device, results, about(), settings.absent)
+    terminal.show(found, options.guide, whole=not options.only)
+    if earlier:
+        terminal.show_comparison(compare(found, earlier), options.compare)
+    write_files(found, options)
+    return 1 if found.bad else 0
+
+
+def main(arguments=None):
+    """The command."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["pytorch"]:
+        from .pytorch.__main__ import main as run_pytorch
+
+        return run_pytorch(arguments[1:])
+    options = parser().parse_args(arguments)
+    if options.list:
+        list_checks(options.level)
+        return 0
+    try:
+        return run(options)
+    except BadSettings as error:
+        print(f"torch_conformance: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The checks, a file per noun; levels.py says which level a file belongs to."""
