@@ -46,7 +46,7 @@ test: lint test-openreg test-cpp test-python test-process-sample ## all tests bu
 PYTEST := $(BIN)/python -m pytest -n $(JOBS)
 
 .PHONY: test-full
-test-full: lint test-openreg test-cpp build ## all tests, the slow ones too
+test-full: lint test-openreg test-cpp build $(VENV)/docs-ready ## all tests, the slow ones too
 	$(PYTEST) -m ""
 
 .PHONY: test-openreg
@@ -59,11 +59,11 @@ test-cpp: gtest build ## the C++ tests of the integration
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error --progress
 
 .PHONY: test-python
-test-python: build ## the Python tests
+test-python: build $(VENV)/docs-ready ## the Python tests
 	$(PYTEST)
 
 .PHONY: test-process
-test-process: build ## the Python tests with kernels in device processes
+test-process: build $(VENV)/docs-ready ## the Python tests with kernels in device processes
 	OPENREG_EXECUTOR=process $(PYTEST)
 
 PROCESS_SAMPLE := $(addprefix tests/test_,copy.py event.py executor.py fallback.py \
@@ -143,6 +143,10 @@ format: $(VENV)/ready ## format all sources
 docs: build $(VENV)/docs-ready ## build the guide to docs/_build/html
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+.PHONY: docs-sync
+docs-sync: build ## write quoted code and generated tables into the pages
+	$(BIN)/python docs/_sync
 
 # --- set-up ---------------------------------------------------------------------
 

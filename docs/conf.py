@@ -1,17 +1,15 @@
 """Settings of the guide. `make docs` builds it to docs/_build/html."""
 
-import sys
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).parent / "_ext"))
+import re
 
 project = "torch_openreg"
 author = "the torch_openreg authors"
 copyright = author
 
-# docs/_ext makes tables and the reference from the code and from torch.
-extensions = ["myst_parser", "operators_table", "reference", "torch_tables"]
-exclude_patterns = ["_build", "_ext", "requirements.txt"]
+# The pages are plain Markdown. What is made from the code is written into them by
+# `make docs-sync` (docs/_sync).
+extensions = ["myst_parser"]
+exclude_patterns = ["_build", "_sync", "requirements.txt"]
 
 # `# Title` and `## Section` can be linked to as page.md#section.
 myst_heading_anchors = 3
@@ -20,7 +18,7 @@ html_theme = "furo"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["guide.css"]
-html_js_files = ["breaks.js"]
+html_js_files = ["breaks.js", "long_tables.js"]
 
 # Code is C++ where a block does not say otherwise.
 highlight_language = "cpp"
@@ -28,3 +26,25 @@ highlight_language = "cpp"
 # Nothing is fetched from elsewhere: the search index is part of the pages.
 html_copy_source = False
 html_show_sourcelink = False
+
+
+def sidebar(text):
+    """Tables of contents for Sphinx, from the lists under "All pages"."""
+    groups = re.findall(
+        r"^\*\*(.+)\*\*\n\n((?:- .*\n)+)", text.partition("## All pages")[2], re.M
+    )
+    return "".join(
+        f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n"
+        + "".join(f"{page}\n" for page in re.findall(r"\((\w+)\.md\)", links))
+        + "```\n"
+        for caption, links in groups
+    )
+
+
+def add_sidebar(app, name, source):
+    if name == "index":
+        source[0] += sidebar(source[0])
+
+
+def setup(app):
+    app.connect("source-read", add_sidebar)

@@ -212,7 +212,7 @@ def told(expression):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(60)
+        signal.alarm(300)
         try:
             text = str(eval(expression))
         except Exception as error:

@@ -4,6 +4,7 @@ import ast
 import functools
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,28 +47,28 @@ def name_of(path):
 
 # --- included code ------------------------------------------------------------
 
-
-class Include:
-    """A literalinclude directive of a page."""
-
-    def __init__(self, page, target, options):
-        self.page = page
-        self.file = (page.parent / target).resolve()
-        self.options = dict(re.findall(r'^:([\w-]+): *"?(.*?)"?$', options, re.M))
-
-    def __repr__(self):
-        where = self.options.get("start-after", self.options.get("start-at", ""))
-        return f"{self.page.name}:{self.file.name}:{where}"
+SYNC = DOCS / "_sync"
+SYNCED = re.compile(
+    r"^<!-- (?!end )[a-z-]+(?: [^\n]*)? -->\n.*?^<!-- end -->$", re.M | re.S
+)
 
 
-def includes():
-    directive = re.compile(
-        r"^```\{literalinclude\} +(\S+)\n((?::.*\n)*)```$", re.MULTILINE
-    )
+def typed(page):
+    """The text of a page without what `make docs-sync` has written into it."""
+    return SYNCED.sub("", page.read_text())
+
+
+def excerpts():
+    sys.path.insert(0, str(SYNC))
+    try:
+        from code_excerpts import Excerpt
+    finally:
+        sys.path.remove(str(SYNC))
+    comment = re.compile(r"^<!-- code (.*) -->$", re.M)
     return [
-        Include(page, target, options)
+        Excerpt(page, words)
         for page in pages()
-        for target, options in directive.findall(page.read_text())
+        for words in comment.findall(page.read_text())
     ]
 
 
@@ -83,36 +84,25 @@ def markers():
     return found
 
 
-def test_every_include_directive_is_understood_here():
-    written = sum(page.read_text().count("{literalinclude}") for page in pages())
-    assert written == len(includes()) > 0
+@pytest.mark.parametrize("excerpt", excerpts(), ids=repr)
+def test_quoted_code_is_that_of_the_file(excerpt):
+    """Without the package: what changes with a source is seen at once."""
+    comment = re.compile(rf"^<!-- code {re.escape(excerpt.words)} -->$", re.M)
+    text = excerpt.page.read_text()
+    for found in comment.finditer(text):
+        assert text[found.end() :].startswith(
+            f"\n{excerpt.markdown()}\n<!-- end -->"
+        ), "run `make docs-sync`"
 
 
-@pytest.mark.parametrize("include", includes(), ids=repr)
-def test_included_code_is_marked_by_one_pair(include):
-    begin = include.options.get("start-after", "")
-    end = include.options.get("end-before", "")
-    if not begin:
-        assert include.file.is_file()
-        text = include.file.read_text()
-        for option in ("start-at", "end-at", "end-before"):
-            assert text.count(include.options.get(option, text)) == 1, option
-        return
-    kind, name = begin.split()
-    assert kind == "docs:begin"
-    assert end == f"docs:end {name}"
-    (begin_file, begin_line), *more_begins = markers().get(("begin", name), [("", 0)])
-    (end_file, end_line), *more_ends = markers().get(("end", name), [("", 0)])
-    assert begin_file == end_file == include.file
-    assert more_begins == more_ends == []
-    assert begin_line + 1 < end_line
-
-
-def test_every_marker_in_the_code_is_used():
-    used = {include.options.get("start-after", "") for include in includes()}
-    assert {name for _, name in markers()} == {
-        marker.split()[1] for marker in used if marker
+def test_a_marker_marks_one_place():
+    assert {name: len(places) for name, places in markers().items()} == {
+        (kind, name): 1 for name in marked() for kind in ("begin", "end")
     }
+
+
+def marked():
+    return {excerpt.marker for excerpt in excerpts() if excerpt.marker}
 
 
 # --- paths --------------------------------------------------------------------
@@ -131,7 +121,7 @@ def looks_like_a_path(text):
 def prose(page):
     """A page without its blocks."""
     fences = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-    return fences.sub("", page.read_text())
+    return fences.sub("", typed(page))
 
 
 def quotations(page):
@@ -139,8 +129,16 @@ def quotations(page):
     return re.findall(r"`([^`\n]+)`", prose(page))
 
 
+def shown_files(page):
+    """Name -> text of the files that a page shows under their name."""
+    pattern = r"^`(\w+\.py)`:\n\n```python\n(.*?)^```$"
+    return dict(re.findall(pattern, page.read_text(), re.M | re.S))
+
+
 def quoted_paths(page):
-    return [text for text in quotations(page) if looks_like_a_path(text)]
+    shown = shown_files(page)
+    found = (text for text in quotations(page) if text not in shown)
+    return [text for text in found if looks_like_a_path(text)]
 
 
 # A page that calls files by their name in a folder.
@@ -263,7 +261,7 @@ def sessions():
     """
     block = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
     own = [page for page in pages() if page.name not in OTHER_DEVICES]
-    found = {name_of(page): block.findall(page.read_text()) for page in own}
+    found = {name_of(page): block.findall(typed(page)) for page in own}
     return {name: "\n".join(blocks) for name, blocks in found.items() if blocks}
 
 

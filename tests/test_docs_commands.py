@@ -1,7 +1,7 @@
 """What the docs tell to type does what they show; what they link to and name is there.
 
-A `console` block is run, in a folder with the files that the page shows under a
-caption, and its output compared, where `...` stands for anything.
+A `console` block is run, in a folder with the files that the page shows under
+their name, and its output compared, where `...` stands for anything.
 """
 
 import doctest
@@ -25,6 +25,8 @@ from test_docs import (
     pages,
     prose,
     quotations,
+    shown_files,
+    typed,
 )
 
 PACKAGE = ROOT / "torch_openreg"
@@ -32,7 +34,7 @@ PACKAGE = ROOT / "torch_openreg"
 
 def blocks(page, language):
     pattern = rf"^```{language}\n(.*?)^```$"
-    return re.findall(pattern, page.read_text(), re.M | re.S)
+    return re.findall(pattern, typed(page), re.M | re.S)
 
 
 # --- consoles -------------------------------------------------------------------
@@ -43,12 +45,6 @@ def commands(text):
     return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.M)
 
 
-def shown_files(page):
-    """Name -> text of the files that a page shows under a caption."""
-    pattern = r"^```\{code-block\} python\n:caption: ([\w.]+)\n\n(.*?)^```$"
-    return dict(re.findall(pattern, page.read_text(), re.M | re.S))
-
-
 def consoles():
     return {name_of(page): page for page in pages() if blocks(page, "console")}
 
@@ -56,15 +52,10 @@ def consoles():
 def build_example(folder):
     """docs/runtime.md removes a line from libopenreg's example, and so does this."""
     text = (OPENREG / "example" / "example.cpp").read_text()
-    (page,) = re.findall(
-        r'start-at: "(orMemcpyAsync\(x.*?)"\n.*?emphasize-lines: (\d+)\n',
-        (DOCS / "runtime.md").read_text(),
-        re.S,
-    )
-    lines = text.splitlines()
-    (start,) = (i for i, line in enumerate(lines) if page[0] in line)
-    del lines[start + int(page[1]) - 1]
-    (folder / "example.cpp").write_text("\n".join(lines))
+    page = (DOCS / "runtime.md").read_text()
+    (line,) = re.findall(r"^Remove `(.+?)`, and", page, re.M)
+    assert text.count(line) == 1
+    (folder / "example.cpp").write_text(text.replace(line, ""))
     library = PACKAGE / "lib"
     subprocess.run(
         ["g++", "-std=c++17", f"-I{OPENREG / 'include'}", "example.cpp"]
@@ -125,12 +116,10 @@ def test_every_kind_of_block_is_known():
     """Each is run, compared, or told to be an exception, by a test of this file; C++
     by one of tests/test_docs_reference.py."""
     for page in pages():
-        text = page.read_text()
-        languages = set(re.findall(r"^```(\w\S*)", text, re.M))
+        languages = set(re.findall(r"^```(\S+)", typed(page), re.M))
         assert languages <= {"console", "cpp", "pycon", "python", "sh", "text"}, (
             page.name
         )
-        assert text.count("```{code-block}") == len(shown_files(page)), page.name
 
 
 def test_a_shown_session_that_is_not_run_says_why():
@@ -193,9 +182,13 @@ def test_shell_commands_name_what_exists(page, line):
 
 
 def test_every_python_block_is_run_somewhere():
-    """Sessions and captioned files are run. The readme's program has a test below;
+    """Sessions and files with a name are run. The readme's program has a test below;
     tests/integration/test_libraries_page.py runs the other page, with the libraries."""
-    found = {name_of(page) for page in pages() if blocks(page, "python")}
+    found = {
+        name_of(page)
+        for page in pages()
+        if set(blocks(page, "python")) - set(shown_files(page).values())
+    }
     assert found == {"README.md", "docs/libraries.md"}
 
 
@@ -213,10 +206,7 @@ def anchors(page):
     """The anchors of a page, as MyST makes them of its headings."""
     headings = re.findall(r"^#{1,3} (.+)$", page.read_text(), re.M)
     plain = (re.sub(r"[`*]", "", heading).lower() for heading in headings)
-    targets = re.findall(r"^\(([\w-]+)\)=$", page.read_text(), re.M)
-    return {re.sub(r"[^\w\- ]", "", text).replace(" ", "-") for text in plain} | {
-        *targets
-    }
+    return {re.sub(r"[^\w\- ]", "", text).replace(" ", "-") for text in plain}
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)

@@ -29,26 +29,16 @@ def run(*arguments, **options):
 # --- the page -------------------------------------------------------------------
 
 
-def included(name, options):
-    """The lines of a file of the example that a directive of the page includes."""
-    lines = (EXAMPLE / name).read_text().splitlines()
-
-    def place(option, otherwise):
-        words = re.search(rf'^:{option}: "(.*)"$', options, re.M)
-        if not words:
-            return otherwise
-        (found,) = (i for i, line in enumerate(lines) if words[1] in line)
-        return found
-
-    begin = place("start-at", 0)
-    end = place("end-before", place("end-at", len(lines) - 1) + 1)
-    return lines[begin:end]
-
-
 def blocks():
-    """What docs/first_backend.md has a reader do, in its order: (kind, text)."""
+    """What docs/first_backend.md has a reader do, in its order: (file of the example
+    that is shown, kind, text)."""
     page = (PAGE.parent / "first_backend.md").read_text()
-    return re.findall(r"^```(\S[^\n]*)\n(.*?)^```$", page, re.M | re.S)
+    return re.findall(
+        r"^(?:<!-- code \.\./examples/mini_backend/(\S+)[^\n]* -->\n)?"
+        r"^```(\S[^\n]*)\n(.*?)^```$",
+        page,
+        re.M | re.S,
+    )
 
 
 def without_gaps(lines):
@@ -90,12 +80,9 @@ class Reader:
             self.surprises.append((text, found))
 
     def follow(self):
-        for kind, text in blocks():
-            include = re.match(
-                r"\{literalinclude\} \.\./examples/mini_backend/(.*)", kind
-            )
-            if include:
-                self.shown.setdefault(include[1], []).extend(included(include[1], text))
+        for file, kind, text in blocks():
+            if file:
+                self.shown.setdefault(file, []).extend(text.splitlines())
             elif kind == "pycon":
                 self.type_session(text)
             elif kind == "text":
@@ -126,7 +113,7 @@ def test_the_reader_sees_what_the_page_shows(reader):
 
 
 def test_the_page_lists_the_files():
-    listed = next(text for kind, text in blocks() if kind == "text")
+    listed = next(text for _, kind, text in blocks() if kind == "text")
     names = [line.split()[0] for line in listed.splitlines()]
     assert sorted(names) == sorted(
         str(path.relative_to(EXAMPLE)) for path in example_files()

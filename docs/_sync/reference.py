@@ -1,13 +1,8 @@
-"""Directives that make the reference from the code.
+"""The reference, made from the code: C functions, Python names, variables.
 
-    ```{c-api} event.h
-    ```
-    ```{python-api} streams
-    ```
-    ```{environment-variables}
-    ```
-
-The parsers are plain functions, which tests/test_docs_reference.py uses as well.
+<!-- c-api event.h -->
+<!-- python-api torch_openreg.openreg.memory without torch_openreg.openreg -->
+<!-- environment-variables -->
 """
 
 import importlib
@@ -16,11 +11,6 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from docutils import nodes
-from docutils.parsers.rst import directives
-from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
-
 ROOT = Path(__file__).resolve().parent.parent.parent
 INCLUDE = ROOT / "third_party" / "openreg" / "include"
 TEMPLATES = INCLUDE / "openreg.inl"
@@ -28,6 +18,7 @@ TEMPLATES = INCLUDE / "openreg.inl"
 READERS = {
     ROOT / "third_party/openreg/csrc/config.cpp": r'Variable(?: \w+)?\("(OPENREG_\w+)"',
     ROOT / "csrc/runtime/OpenRegPhilox.cpp": r'get_env\("(OPENREG_\w+)"',
+    ROOT / "csrc/aten/native/Strict.cpp": r'get_env\("(OPENREG_\w+)"',
     ROOT / "csrc/executor/FallbackCount.cpp": r'get_env\("(OPENREG_\w+)"',
     ROOT / "csrc/distributed/Settings.cpp": r'(?:check|get)_env\("(OPENREG_\w+)"',
     ROOT / "csrc/distributed/Rendezvous.cpp": r'get_env\("(OPENREG_\w+)"',
@@ -96,7 +87,8 @@ def contract():
     text = strip_comment(comment).partition("What holds for every function:\n")[2]
     codes = re.sub(r"^  (or\w+) +", r"  - `\1`: ", text, flags=re.M)
     # What goes on after the codes belongs to the point above them.
-    return re.sub(r"^  and, where", "\n  And, where", codes, flags=re.M)
+    codes = re.sub(r"^  (and, )?where", "\n  Where", codes, flags=re.M)
+    return re.sub(r"\n {4,}", "\n    ", codes)
 
 
 def code_span(text):
@@ -199,62 +191,35 @@ def python_markdown(module, name):
         return "\n".join([*lines, f"Is `torch.{thing.__name__}`.", ""])
     lines += [docstring(thing), ""]
     if inspect.isclass(thing):
-        lines += ["*Attributes:*", ""]
+        attributes = []
         for method, value in vars(thing).items():
             value = value.fget if isinstance(value, property) else value
             value = getattr(value, "__func__", value)
             if method[0] != "_" and inspect.getdoc(value):
                 first = docstring(value).split("\n\n")[0]
-                lines.append(f"- `{method}`: {' '.join(first.split())}")
+                attributes.append(f"- `{method}`: {' '.join(first.split())}")
+        lines += ["*Attributes:*", "", *attributes] if attributes else []
     return "\n".join(lines)
 
 
-class CApi(SphinxDirective):
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        name = self.arguments[0]
-        if name == "openreg.h":
-            return self.parse_text_to_nodes(contract())
-        (header,) = (path for path in headers() if path.name == name)
-        self.env.note_dependency(str(header))
-        made = []
-        for function in functions(header):
-            entry = nodes.section(ids=[function.name], classes=["c-function"])
-            entry += nodes.title(text=function.name)
-            entry += self.parse_text_to_nodes(c_markdown(function))
-            self.state.document.note_explicit_target(entry)
-            made.append(entry)
-        return made
+def c_api(name):
+    """All functions of a header; of openreg.h what holds for every function."""
+    if name == "openreg.h":
+        return contract()
+    (header,) = (path for path in headers() if path.name == name)
+    entries = (f"### {f.name}\n\n{c_markdown(f)}" for f in functions(header))
+    return "\n\n".join(entries)
 
 
-class PythonApi(SphinxDirective):
-    required_arguments = 1
-    option_spec = {"without": directives.unchanged}
-
-    def run(self) -> list[nodes.Node]:
-        module = importlib.import_module(self.arguments[0])
-        self.env.note_dependency(module.__file__)
-        other = self.options.get("without")
-        left_out = importlib.import_module(other).__all__ if other else ()
-        names = [name for name in module.__all__ if name not in left_out]
-        listed = (python_markdown(module, name) for name in names)
-        return self.parse_text_to_nodes("\n\n".join(listed))
+def python_api(module, _without="", other=None):
+    """All names of a module, less those that another has."""
+    module = importlib.import_module(module)
+    left_out = importlib.import_module(other).__all__ if other else ()
+    names = [name for name in module.__all__ if name not in left_out]
+    return "\n\n".join(python_markdown(module, name).strip() for name in names)
 
 
-class EnvironmentVariables(SphinxDirective):
-    def run(self) -> list[nodes.Node]:
-        rows = ["| variable | meaning | default |", "| --- | --- | --- |"]
-        for variable in variables():
-            self.env.note_dependency(str(variable.file))
-            rows.append(
-                f"| `{variable.name}` | {variable.meaning} | {variable.default} |"
-            )
-        return self.parse_text_to_nodes("\n".join(rows))
-
-
-def setup(app: Sphinx) -> dict[str, object]:
-    app.add_directive("c-api", CApi)
-    app.add_directive("python-api", PythonApi)
-    app.add_directive("environment-variables", EnvironmentVariables)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+def environment_variables():
+    rows = ["| variable | meaning | default |", "| --- | --- | --- |"]
+    rows += (f"| `{v.name}` | {v.meaning} | {v.default} |" for v in variables())
+    return "\n".join(rows)

@@ -1,7 +1,12 @@
-// A box above each table of operators that hides the rows without its words.
+// A box above each long table that hides the rows without its words.
+const LONG = 60;
 document.addEventListener("DOMContentLoaded", () => {
-  for (const box of document.querySelectorAll(".operators-table")) {
-    const rows = [...box.querySelectorAll("tbody tr")];
+  for (const table of document.querySelectorAll("table")) {
+    const rows = [...table.querySelectorAll("tbody tr")];
+    if (rows.length < LONG) {
+      continue;
+    }
+    const box = document.createElement("div");
     const input = document.createElement("input");
     const told = document.createElement("output");
     input.type = "search";
@@ -18,7 +23,8 @@ document.addEventListener("DOMContentLoaded", () => {
       told.textContent = ` ${shown} of ${rows.length}`;
     };
     input.addEventListener("input", show);
-    box.prepend(input, told);
+    box.append(input, told);
+    table.before(box);
     show();
   }
 });

@@ -1,9 +1,7 @@
-"""Directives that make tables of what the installed torch has.
+"""Tables of what the installed torch has.
 
-    ```{stubs-table}
-    ```
-    ```{kinds-table}
-    ```
+    <!-- stubs-table -->
+    <!-- kinds-table -->
 
 `stubs-table` lists the stubs that a PrivateUse1 backend can register, from torch's
 headers; `kinds-table` counts PyTorch's operators by what a backend has to do for
@@ -17,9 +15,6 @@ from pathlib import Path
 
 import torch
 import torchgen
-from docutils import nodes
-from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 from torchgen.gen import parse_native_yaml
 from torchgen.model import DispatchKey
 
@@ -96,39 +91,25 @@ def kinds():
     return {kind: sorted(found[kind]) for kind in KINDS}
 
 
-class StubsTable(SphinxDirective):
-    def run(self) -> list[nodes.Node]:
-        rows = ["| stub | kernel | header |", "| --- | --- | --- |"]
-        for header, names in stubs().items():
-            rows += [
-                f"| `{name}` | `{kind}` | `{header}` |" for name, kind in names.items()
-            ]
-        box = nodes.container(classes=["operators-table"])
-        box += self.parse_text_to_nodes("\n".join(rows))
-        return [box]
+def stubs_table():
+    rows = ["| stub | kernel | header |", "| --- | --- | --- |"]
+    for header, names in stubs().items():
+        rows += [
+            f"| `{name}` | `{kind}` | `{header}` |" for name, kind in names.items()
+        ]
+    return "\n".join(rows)
 
 
-class KindsTable(SphinxDirective):
-    def run(self) -> list[nodes.Node]:
-        rows = ["| kind | operators | of them core ATen | what a backend does |"]
-        rows.append("| --- | ---: | ---: | --- |")
-        found = kinds()
-        for kind, names in found.items():
-            core = sum(is_core for _, is_core in names)
-            rows.append(f"| {kind} | {len(names)} | {core} | {KINDS[kind]} |")
-        made = self.parse_text_to_nodes("\n".join(rows))
-        rows = ["| operator | kind | core ATen |", "| --- | --- | --- |"]
-        for kind, names in found.items():
-            rows += [
-                f"| `{name}` | {kind} | {'yes' if core else ''} |"
-                for name, core in names
-            ]
-        box = nodes.container(classes=["operators-table"])
-        box += self.parse_text_to_nodes("\n".join(rows))
-        return [*made, box]
-
-
-def setup(app: Sphinx) -> dict[str, object]:
-    app.add_directive("stubs-table", StubsTable)
-    app.add_directive("kinds-table", KindsTable)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+def kinds_table():
+    rows = ["| kind | operators | of them core ATen | what a backend does |"]
+    rows.append("| --- | ---: | ---: | --- |")
+    found = kinds()
+    for kind, names in found.items():
+        core = sum(is_core for _, is_core in names)
+        rows.append(f"| {kind} | {len(names)} | {core} | {KINDS[kind]} |")
+    rows += ["", "| operator | kind | core ATen |", "| --- | --- | --- |"]
+    for kind, names in found.items():
+        rows += [
+            f"| `{name}` | {kind} | {'yes' if core else ''} |" for name, core in names
+        ]
+    return "\n".join(rows)
