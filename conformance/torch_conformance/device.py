@@ -66,7 +66,9 @@ class Device:
     def pair(self, *shape, dtype=torch.float32, seed=0, index=0):
         """The same numbers on the CPU and on the device."""
         generator = torch.Generator().manual_seed(seed)
-        if dtype.is_floating_point or dtype.is_complex:
+        if dtype.is_complex:
+            host = torch.randn(shape, dtype=dtype, generator=generator)
+        elif dtype.is_floating_point:
             host = torch.randn(shape, generator=generator).to(dtype)
         else:
             host = torch.randint(0, 2, shape, generator=generator).to(dtype)
