@@ -127,19 +127,20 @@ def test_a_second_backend_is_named_beside_ours(tmp_path):
 # --- cost ---------------------------------------------------------------------
 
 
-def test_loading_takes_at_most_60_milliseconds(tmp_path):
+def test_loading_takes_at_most_7_percent_of_torchs_import(tmp_path):
     code = (
-        "import time, torch\n"
+        "import time\n"
         "start = time.process_time()\n"
+        "import torch\n"
+        "ready = time.process_time()\n"
         "import torch_openreg; torch_openreg._autoload()\n"
-        "print(1e3 * (time.process_time() - start))"
+        "print((time.process_time() - ready) / (ready - start))"
     )
-    # Timed inside, after torch, whose own import varies by more than the bound.
-    # Others use the machine too, its caches at least: one quiet run of five is enough.
-    times = []
-    while len(times) < 5 and min(times, default=61) > 60:
-        times.append(float(output_of(code, tmp_path, autoload=False)))
-    assert min(times) <= 60, times
+    # Both are slower beside other work, so the share hardly moves. 60 ms of 0.9 s.
+    shares = []
+    while len(shares) < 5 and min(shares, default=1) > 0.07:
+        shares.append(float(output_of(code, tmp_path, autoload=False)))
+    assert min(shares) <= 0.07, shares
 
 
 def test_loading_starts_no_thread_and_maps_no_device_memory(tmp_path):

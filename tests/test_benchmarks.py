@@ -149,7 +149,10 @@ def test_the_rival_is_a_process_without_the_device(load):
     assert cpu._process.returncode == 0
 
 
-@pytest.mark.parametrize("name, count", [("graphs", 3), ("compiled", 1)])
+@pytest.mark.parametrize(
+    "name, count",
+    [("graphs", 3), pytest.param("compiled", 1, marks=pytest.mark.slow)],
+)
 def test_a_table_gives_a_ratio_for_each_row(run, name, count):
     text, rows = run(name)
     lines = text.splitlines()[1:]
@@ -160,6 +163,7 @@ def test_a_table_gives_a_ratio_for_each_row(run, name, count):
         assert line.endswith("ok" if row["within"] else "over")
 
 
+@pytest.mark.slow
 def test_collectives_gives_a_ratio_for_each_row_and_number_of_ranks(run):
     text, rows = run("collectives")
     assert list(rows) == ["1 ranks, all_reduce 1 KiB", "2 ranks, all_reduce 1 KiB"]

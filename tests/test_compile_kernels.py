@@ -49,6 +49,7 @@ print("torch_openreg.inductor" in sys.modules)
     assert run_python(code).split() == ["False", "True"]
 
 
+@pytest.mark.slow
 def test_the_trees_of_graphs_may_be_imported_before_the_compiler(run_python):
     code = """
 import torch, torch._inductor.cudagraph_trees as trees
@@ -294,6 +295,7 @@ print(names.count("openreg stream"))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     os.environ.get("OPENREG_EXECUTOR") == "process",
     reason="the threads of kernels are in the device process",

@@ -255,6 +255,7 @@ def test_all_clones_gone_means_the_memory_is_free():
 # --- elsewhere ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variables",
     [{"OPENREG_SCHEDULE": "async"}, {"OPENREG_EXECUTOR": "process"}],
