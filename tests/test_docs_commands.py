@@ -50,9 +50,9 @@ def consoles():
 
 
 def build_example(folder):
-    """docs/runtime.md removes a line from libopenreg's example, and so does this."""
+    """docs/libopenreg_streams.md removes a line from libopenreg's example, and so does this."""
     text = (OPENREG / "example" / "example.cpp").read_text()
-    page = (DOCS / "runtime.md").read_text()
+    page = (DOCS / "libopenreg_streams.md").read_text()
     (line,) = re.findall(r"^Remove `(.+?)`, and", page, re.M)
     assert text.count(line) == 1
     (folder / "example.cpp").write_text(text.replace(line, ""))
@@ -104,7 +104,7 @@ def test_every_shown_file_is_used_by_a_command():
 
 
 def test_a_matter_of_timing_prints_a_line_like_those_on_the_page(tmp_path):
-    (block,) = blocks(DOCS / "runtime.md", "text")
+    (block,) = blocks(DOCS / "libopenreg_streams.md", "text")
     ((command, shown), (_, again)) = commands(block)
     build_example(tmp_path)
     printed = run_console(command, tmp_path).stdout

@@ -45,11 +45,7 @@ def test_a_page_stands_without_sphinx(page):
 def test_a_page_is_no_longer_than_a_sitting(page):
     """2500 words, without code and what is made from the code."""
     fences = re.compile(r"^```.*?^```", re.M | re.S)
-    assert len(fences.sub("", typed(page)).split()) < LONG.get(page.stem, 2500)
-
-
-# To be split.
-LONG = {"runtime": 5000, "operators": 3500, "compile": 2800}
+    assert len(fences.sub("", typed(page)).split()) < 2500
 
 
 def test_the_index_lists_every_page_once():

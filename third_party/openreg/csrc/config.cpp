@@ -273,7 +273,7 @@ std::optional<FaultPlan> readFaults(uint64_t seed) {
 std::string Config::read() try {
   devices = readDevices();
   // OPENREG_SCHEDULE: `auto`, `async` or `adversarial`, see
-  // [three policies](runtime.md#policies). Default: `auto`.
+  // [three policies](libopenreg_streams.md#policies). Default: `auto`.
   schedule = Variable("OPENREG_SCHEDULE")
                  .oneOf<Schedule>(
                      {{"auto", Schedule::Auto},
