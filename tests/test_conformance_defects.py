@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import kit.defects_first
+import kit.defects_later
 import kit.defects_tensors  # noqa: F401
 import pytest
 from kit.defects import DEFECTS
+from torch_conformance.check import base_id
 from torch_conformance.levels import find
 
 TESTS = Path(__file__).parent
@@ -15,10 +17,10 @@ PROGRAM = """
 import sys
 sys.path.insert(0, {tests!r})
 sys.argv = ["", {name!r}]
-import torch, kit.defects, kit.defects_first, kit.defects_tensors
+import torch, kit.defects, kit.defects_first, kit.defects_later, kit.defects_tensors
 kit.defects.main()
 """
-SAMPLE = 6  # each sixth in `make test`
+SAMPLE = 12  # each twelfth in `make test`
 
 
 def cases():
@@ -36,4 +38,6 @@ def test_a_defect_is_found_by_its_check(name, run_python):
 
 def test_there_are_enough_defects_and_each_has_a_check():
     assert len(DEFECTS) >= 40
-    assert [name for name, (check_id, _) in DEFECTS.items() if not find(check_id)] == []
+    assert [
+        name for name, (check_id, _) in DEFECTS.items() if not find(base_id(check_id))
+    ] == []

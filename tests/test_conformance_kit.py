@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from torch_conformance.__main__ import main
+from torch_conformance.check import PARTS
 from torch_conformance.levels import LEVELS, NUMBERS, checks, find
 from torch_conformance.outcome import Result, Run, compare
 from torch_conformance.report import badge, html, junit
@@ -61,6 +62,12 @@ def test_ids_are_unique_and_levels_count_up():
     assert len(ids) == len(set(ids))
     assert NUMBERS == tuple(range(1, len(LEVELS) + 1))
     assert all((ROOT / "docs" / level.page).is_file() for level in LEVELS)
+
+
+def test_every_part_is_of_use():
+    """A part that no check needs could not be declared absent."""
+    needed = {part for check in checks() for part in check.needs}
+    assert set(PARTS) - needed == {"float16", "bfloat16"}  # dtypes of many checks
 
 
 def test_the_kit_knows_nothing_of_openreg():
@@ -259,6 +266,7 @@ def test_a_backend_that_cannot_be_loaded_is_told(run_kit):
     assert "cannot be loaded: RuntimeError: the driver is not installed" in shown
 
 
+@pytest.mark.slow
 def test_a_device_that_nobody_knows_is_told(run_kit):
     status, shown = run_kit("--device", "nochip", "--level", "1")
     assert status == 2 and "nochip" in shown
@@ -271,13 +279,36 @@ def test_openreg_reaches_the_first_levels(run_kit, tmp_path):
     files = ["report.html", "junit.xml", "out.json", "badge.svg"]
     options = ["--report", "--junit", "--json", "--badge"]
     written = [word for pair in zip(options, files, strict=True) for word in pair]
-    status, shown = run_kit("--device", "openreg", "--level", 6, *written)
+    status, shown = run_kit("--device", "openreg", "--level", 4, *written)
     assert status == 0, shown
-    assert f"openreg: level 6, {len(checks(6))} of {len(checks(6))}" in shown
+    assert f"openreg: level 4, {len(checks(4))} of {len(checks(4))}" in shown
     assert all((tmp_path / name).stat().st_size > 300 for name in files)
-    assert selected(Settings("openreg"), 6) == [
+    assert selected(Settings("openreg"), 4) == [
         r["id"] for r in json.loads((tmp_path / "out.json").read_text())["results"]
     ]
+
+
+@pytest.mark.slow
+def test_openreg_reaches_every_level(run_kit):
+    """Of the op database a sample; tests/conformance has all of it."""
+    options = ["--every", "25", "--samples", "2", "--jobs", "2"]
+    status, shown = run_kit("--device", "openreg", *options)
+    assert status == 0, shown
+    assert f"openreg: level {NUMBERS[-1]}, " in shown
+
+
+@pytest.mark.slow
+def test_a_coarse_chip_reaches_its_level(run_kit, monkeypatch):
+    """One device, no streams, no float64, tolerances of 1e-2."""
+    config = ROOT / "tests" / "kit" / "coarse.toml"
+    options = ["--config", config, "--level", 6]
+    status, shown = run_kit(*options, PYTHONPATH=str(ROOT / "tests"))
+    assert status == 0, shown
+    assert "openreg: level 6, " in shown
+    tight = ["--only", "autograd.runs_backward", "--device", "openreg"]
+    monkeypatch.setenv("OPENREG_DEVICE_COUNT", "1")
+    status, shown = run_kit(*tight, "--module", "kit.coarse")
+    assert status == 1 and "differs from the CPU's" in shown  # it is coarse
 
 
 @pytest.mark.slow

@@ -29,6 +29,28 @@ LEVELS = (
         "minimal_set.md",
     ),
     Level(6, "autograd and training", ("autograd", "training"), "autograd.md"),
+    Level(7, "operators", ("overrideable", "operators"), "operators_tools.md"),
+    Level(
+        8,
+        "streams, pinned memory, caching allocator",
+        ("streams", "pinned", "caching"),
+        "streams.md",
+    ),
+    Level(
+        9,
+        "mixed precision, saving, sharing",
+        ("amp", "saving", "sharing"),
+        "amp.md",
+    ),
+    Level(10, "graphs", ("graphs",), "graphs.md"),
+    Level(11, "torch.compile", ("compiling",), "compile.md"),
+    Level(12, "distributed", ("distributed",), "distributed.md"),
+    Level(
+        13,
+        "the contract: accelerator, errors, threads",
+        ("contract", "errors", "threads"),
+        "errors.md",
+    ),
 )
 NUMBERS = tuple(level.number for level in LEVELS)
 

@@ -23,6 +23,7 @@ KEYS = {
     "tolerance",
     "expected-failures",
     "environment",
+    "pytorch-exclusions",
 }
 
 
@@ -40,6 +41,7 @@ class Settings:
     tolerance: dict = dataclasses.field(default_factory=dict)
     expected: dict = dataclasses.field(default_factory=dict)  # check id -> reason
     environment: dict = dataclasses.field(default_factory=dict)
+    exclusions: dict = dataclasses.field(default_factory=dict)  # of PyTorch's tests
     samples: int = 4  # of PyTorch's op database, for each operator
     seconds: float | None = None  # for each check, in place of its own limit
 
@@ -111,5 +113,6 @@ def make(device=None, module=None, config=None, rtol=None, **options):
         tolerance=tolerance,
         expected=dict(file.get("expected-failures", {})),
         environment=dict(file.get("environment", {})),
+        exclusions=dict(file.get("pytorch-exclusions", {})),
         **options,
     )

@@ -1,0 +1,121 @@
+"""Runs one test file of PyTorch's in processes of its own: a crash or a hang costs one
+test, and the tests after it run in a new process."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from ..settings import BadSettings
+from .files import excluded
+from .reporter import RECORD, SETTINGS
+
+PLUGIN = f"{__package__}.reporter"
+# Neither the settings nor the plugins of a checkout, some of which are not installed.
+FLAGS = ["-q", "-p", "no:cacheprovider", "-p", PLUGIN, "--noconftest", "--tb=short"]
+
+
+def environment(settings, folder):
+    """What PyTorch's test files want of the environment."""
+    found = {**os.environ, **settings.environment, SETTINGS: settings.packed()}
+    found["CI"] = ""  # else its runner wants a package for reports
+    found.setdefault("PYTORCH_TEST_WITH_SLOW", "0")
+    found.setdefault("PYTORCH_PRINT_REPRO_ON_FAILURE", "0")
+    found["PYTHONPATH"] = os.pathsep.join(
+        [str(folder), os.environ.get("PYTHONPATH", "")]
+    )
+    if settings.module:
+        found["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    return found
+
+
+class Session:
+    """The tests of one file."""
+
+    def __init__(self, path, settings, seconds=120.0):
+        self.path = path
+        self.settings = settings
+        self.seconds = seconds
+        self.variables = environment(settings, path.parent)
+
+    def _pytest(self, arguments):
+        """Runs pytest; gives (lines of the plugin, how it ended, what it printed)."""
+        with tempfile.TemporaryDirectory() as folder:
+            ini, record = Path(folder, "pytest.ini"), Path(folder, "record")
+            ini.write_text("[pytest]\n")
+            record.touch()
+            output = Path(folder, "output")
+            with output.open("w") as file:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "pytest", "-c", ini, *FLAGS, *arguments],
+                    cwd=self.path.parent,
+                    env={**self.variables, RECORD: str(record)},
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            ending = self._watch(process, record)
+            lines = [json.loads(line) for line in record.read_text().splitlines()]
+            return lines, ending, output.read_text(errors="replace")[-3000:]
+
+    def _watch(self, process, record):
+        """Waits for the end, or until nothing was recorded for too long."""
+        size, since = -1, time.monotonic()
+        while True:
+            try:
+                code = process.wait(0.2)
+                name = signal.Signals(-code).name if code < 0 else f"status {code}"
+                return code, name
+            except subprocess.TimeoutExpired:
+                now = record.stat().st_size
+                if now != size:
+                    size, since = now, time.monotonic()
+                elif time.monotonic() - since > self.seconds:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+                    return None, f"no progress in {self.seconds:g} s"
+
+    def collect(self):
+        """The ids of the device's tests and of the CPU's, without the file's name."""
+        lines, (code, name), printed = self._pytest(["--collect-only", self.path.name])
+        if code not in (0, 5) or not lines:
+            raise BadSettings(
+                f"{self.path.name} cannot be collected: {name}\n{printed}"
+            )
+        ids = [i.split("::", 1)[1] for line in lines for i in line.get("collected", [])]
+        suffix = f"({self.settings.device}|PRIVATEUSE1)::"
+        device = [i for i in ids if re.search(suffix, i, re.I)]
+        return device, [i for i in ids if re.search("CPU::", i)]
+
+    def run(self, ids):
+        """id -> (outcome, text) for each; "crashed" and "hung" are outcomes, too."""
+        results, left = {}, list(ids)
+        while left:
+            names = [f"{self.path.name}::{i}" for i in left]
+            lines, (code, ending), printed = self._pytest(names)
+            began = None
+            for line in lines:
+                began = line.get("began", began)
+                if "ended" in line:
+                    key = line["ended"].split("::", 1)[1]
+                    results[key] = (line["outcome"], line["text"])
+            last = began.split("::", 1)[1] if began else left[0]
+            if code is None or code < 0 or not (set(results) & set(left)):
+                outcome = "hung" if code is None else "crashed"
+                results[last] = (outcome, f"{ending}\n{printed[-1200:]}")
+            # What passed in set-up alone, or was not reached, is run again or dropped.
+            before = len(left)
+            left = [i for i in left if i not in results]
+            if code in (0, 1) or len(left) == before:
+                break
+        return results
+
+    def selected(self, ids, every, patterns):
+        """Each `every`-th test that no pattern excludes."""
+        kept = [i for i in ids if not excluded(f"{self.path.name}::{i}", patterns)]
+        return kept[::every]

@@ -1,0 +1,82 @@
+"""`python -m torch_conformance pytorch`: PyTorch's tests in its own way, and a report.
+
+There is no checkout of PyTorch here; the files of tests/pytorch stand for one.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from torch_conformance.__main__ import main
+from torch_conformance.pytorch import files
+from torch_conformance.pytorch.__main__ import twin
+
+TESTS = Path(__file__).parent / "pytorch"
+
+
+def run(path, folder, *options):
+    """The status, and the report of each file by its name."""
+    out = folder / "out.json"
+    command = ["pytorch", "--tests", str(path), "--device", "openreg", *options]
+    status = main([*command, "--json", str(out)])
+    return status, {report["name"]: report for report in json.loads(out.read_text())}
+
+
+@pytest.mark.slow
+def test_a_crash_costs_one_test(tmp_path, capfd):
+    status, reports = run(TESTS / "rogue.py", tmp_path)
+    report = reports["rogue.py"]
+    assert status == 1
+    (test,) = report["bad"]
+    assert "test_b_crashes" in test and report["bad"][test]["outcome"] == "crashed"
+    assert "SIGABRT" in report["bad"][test]["text"]
+    assert report["passed"] == 2 and report["as_cpu"] == 1
+    assert "openreg: 2 tests pass, 1 fail." in capfd.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_broken_device_and_what_the_cpu_is_known_for(tmp_path):
+    status, reports = run(TESTS, tmp_path, "--file", "device_generic.py")
+    report = reports["device_generic.py"]
+    assert status == 1 and report["as_cpu"] == 1 and report["passed"] >= 17
+    names = sorted(test.split("::")[1] for test in report["bad"])
+    assert names == ["test_first_openreg"]  # and the test after it has a new process
+
+
+@pytest.mark.slow
+def test_tests_can_be_sampled_and_excluded(tmp_path):
+    file = tmp_path / "vendor.toml"
+    file.write_text('[pytorch-exclusions]\n"*test_b_*" = "crashes"\n')
+    options = ["--config", str(file), "--every", "3"]
+    _, reports = run(TESTS / "rogue.py", tmp_path, *options)
+    assert reports["rogue.py"]["passed"] == 1 and reports["rogue.py"]["bad"] == {}
+
+
+def test_the_cpus_twin_of_a_test():
+    test = "TestGenericOPENREG::test_devices_openreg_float32"
+    assert twin(test, "openreg") == "TestGenericCPU::test_devices_cpu_float32"
+    test = "TestGenericPRIVATEUSE1::test_x_openreg"
+    assert twin(test, "openreg") == "TestGenericCPU::test_x_cpu"
+
+
+def test_files_that_are_not_for_any_device_are_left_out(tmp_path):
+    generic = "instantiate_device_type_tests(X, globals())"
+    for name in ("test_zeta.py", "test_view_ops.py", "test_cuda_more.py"):
+        (tmp_path / name).write_text(generic)
+    (tmp_path / "test_other.py").write_text("")
+    found = [path.name for path in files.find(tmp_path)]
+    assert found == ["test_view_ops.py", "test_zeta.py"]
+    assert files.excluded("test_cuda_more.py", files.EXCLUDED) == "calls torch.cuda"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--tests", "/nowhere"], "--tests /nowhere does not exist"),
+        (["--tests", str(TESTS.parent / "kit")], "no device-generic test files"),
+        (["--tests", str(TESTS), "--every", "0"], "--every 0 is not 1 or more"),
+    ],
+)
+def test_a_wrong_command_is_refused_in_words(arguments, words, capsys):
+    assert main(["pytorch", "--device", "openreg", *arguments]) == 2
+    assert words in capsys.readouterr().err
