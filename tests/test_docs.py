@@ -142,7 +142,10 @@ def quoted_paths(page):
 
 
 # A page that calls files by their name in a folder.
-FOLDERS = {DOCS / "first_backend.md": ROOT / "examples" / "mini_backend"}
+MINI = ROOT / "examples" / "mini_backend"
+FOLDERS = {
+    DOCS / f"{name}.md": MINI for name in ("first_backend", "ladder", "new_backend")
+}
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
@@ -251,7 +254,7 @@ def test_pictures_can_be_read_on_a_phone(picture):
 
 # --- sessions -----------------------------------------------------------------
 
-OTHER_DEVICES = {"first_backend.md", "python_backend.md"}
+OTHER_DEVICES = {"first_backend.md", "new_backend.md", "python_backend.md"}
 
 
 def sessions():

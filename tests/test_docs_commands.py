@@ -239,7 +239,13 @@ def resolve(name):
 
 
 # A group of entry points, the modules of the examples, and a file.
-ELSEWHERE = {"torch.backends", "torch.mini", "torch.pychip", "torch_openreg.pth"}
+ELSEWHERE = {
+    "torch.backends",
+    "torch.mini",
+    "torch.mychip",
+    "torch.pychip",
+    "torch_openreg.pth",
+}
 
 
 def python_names():

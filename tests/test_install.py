@@ -203,6 +203,7 @@ def test_the_sdist_has_all_that_a_build_needs(tmp_path):
         packed = {name.partition("/")[2] for name in files.getnames()}
     needed = ["CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "setup.py"]
     folders = ["cmake", "csrc", "third_party/openreg", "tools", "torch_openreg"]
+    folders += ["examples/ladder", "examples/mini_backend"]
     tracked = run("git", "ls-files", *needed, *folders, cwd=ROOT).split()
     assert set(tracked) - packed == set()
     made = [name for name in packed if re.search(r"\.(so|o|pyc)$|/build/", name)]

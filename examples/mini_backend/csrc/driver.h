@@ -1,12 +1,11 @@
 // The device: what a vendor's C runtime gives, made of malloc.
 #pragma once
 
+#include "launch.h"
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-
-constexpr int kDevices = 2;
-inline thread_local int miniCurrentDevice = 0;
 
 // Set in each device address. No processor maps such an address, so a host that
 // reads it faults, as with a GPU's.
@@ -24,12 +23,21 @@ inline void* miniMalloc(size_t bytes) {
 }
 
 inline void miniFree(void* address) {
+  miniWaitForAll();
   std::free(miniKernelAddress(address));
 }
 
-/// Between any two memories.
-inline void miniMemcpy(void* to, const void* from, size_t bytes) {
+/// Between any two memories, in the order of the current stream.
+inline void miniMemcpyAsync(void* to, const void* from, size_t bytes) {
   if (bytes > 0) {
-    std::memcpy(miniKernelAddress(to), miniKernelAddress(from), bytes);
+    miniLaunch([to = miniKernelAddress(to),
+                from = miniKernelAddress(from),
+                bytes] { std::memcpy(to, from, bytes); });
   }
+}
+
+/// The same, and the copy is done when it returns.
+inline void miniMemcpy(void* to, const void* from, size_t bytes) {
+  miniMemcpyAsync(to, from, bytes);
+  miniWait();
 }

@@ -64,6 +64,7 @@ Tensor toHost(const Tensor& self) {
   if (self.is_cpu()) {
     return self;
   }
+  const DeviceGuard on(self.device());
   Tensor host = at::empty_strided(
       self.sizes(), self.strides(), self.options().device(kCPU));
   miniMemcpy(host.data_ptr(), self.data_ptr(), host.storage().nbytes());
@@ -72,9 +73,26 @@ Tensor toHost(const Tensor& self) {
   return host;
 }
 
-// The driver moves bytes; the host arranges strides, dtypes and lazy conjugation.
-// What lies between the elements of `to` comes back unchanged.
-Tensor _copy_from(const Tensor& from, const Tensor& to, bool /*non_blocking*/) {
+// Whether the device can copy by itself: equal bytes, which stay where they are.
+bool isPlainCopy(const Tensor& from, const Tensor& to, bool non_blocking) {
+  const auto stays = [&](const Tensor& tensor) {
+    return tensor.is_cpu() && non_blocking &&
+        miniIsPinned(tensor.const_data_ptr());
+  };
+  return from.dtype() == to.dtype() && from.sizes() == to.sizes() &&
+      from.is_contiguous() && to.is_contiguous() &&
+      from.is_conj() == to.is_conj() && from.is_neg() == to.is_neg() &&
+      (from.device() == to.device() || stays(from) || stays(to));
+}
+
+// Else the driver moves bytes, and the host arranges strides, dtypes and lazy
+// conjugation. What lies between the elements of `to` comes back unchanged.
+Tensor _copy_from(const Tensor& from, const Tensor& to, bool non_blocking) {
+  const DeviceGuard on(to.is_cpu() ? from.device() : to.device());
+  if (isPlainCopy(from, to, non_blocking)) {
+    miniMemcpyAsync(to.data_ptr(), from.data_ptr(), from.nbytes());
+    return to;
+  }
   Tensor host = toHost(to);
   host.copy_(toHost(from));
   if (!to.is_cpu()) {
@@ -95,11 +113,14 @@ Tensor _copy_from_and_resize(const Tensor& from, const Tensor& to) {
 // A kernel of the device.
 Tensor relu(const Tensor& self) {
   TORCH_CHECK(self.dtype() == kFloat, "relu is for floats, not ", self.dtype());
+  const DeviceGuard on(self.device());
   const Tensor in = self.contiguous();
   Tensor out = at::empty_like(in);
   const auto* x = static_cast<float*>(miniKernelAddress(in.const_data_ptr()));
   auto* y = static_cast<float*>(miniKernelAddress(out.mutable_data_ptr()));
-  std::transform(x, x + in.numel(), y, [](float v) { return v > 0 ? v : 0; });
+  miniLaunch([x, y, n = in.numel()] {
+    std::transform(x, x + n, y, [](float v) { return v > 0 ? v : 0; });
+  });
   return out;
 }
 

@@ -1,13 +1,13 @@
 // What PyTorch asks of a device besides: random numbers, and a table of functions.
+#pragma once
+
 #include "driver.h"
 
-#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
-#include <torch/library.h>
+#include <c10/core/DeviceGuard.h>
 
-#include <future>
-
+namespace mini {
 using namespace c10;
 
 // The CPU's numbers, under the device.
@@ -24,11 +24,16 @@ struct MiniGenerator final : at::CPUGeneratorImpl {
   }
 };
 
-std::array defaultGenerators{
-    at::make_generator<MiniGenerator>(0),
-    at::make_generator<MiniGenerator>(1)};
+inline std::vector<at::Generator> makeGenerators() {
+  std::vector<at::Generator> made;
+  for (int index = 0; index < kDevices; ++index) {
+    made.push_back(at::make_generator<MiniGenerator>(index));
+  }
+  return made;
+}
+inline std::vector<at::Generator> defaultGenerators = makeGenerators();
 
-struct MiniHooks final : at::PrivateUse1HooksInterface {
+struct MiniHooks : at::PrivateUse1HooksInterface {
   bool isBuilt() const override {
     return true;
   }
@@ -57,23 +62,4 @@ struct MiniHooks final : at::PrivateUse1HooksInterface {
   }
 };
 
-const bool hooksRegistered =
-    (at::RegisterPrivateUse1HooksInterface(new MiniHooks), true);
-
-TORCH_LIBRARY(mini, m) {
-  m.def("manual_seed_all", [](int64_t seed) {
-    for (auto& generator : defaultGenerators) {
-      generator.set_current_seed(static_cast<uint64_t>(seed));
-    }
-  });
-  // Autograd has a thread per device, which may still free what the last pass has
-  // captured when Python ends. One more pass, without Python, waits for that.
-  m.def("settle_autograd", [] {
-    for (DeviceIndex i = 0; i < kDevices; ++i) {
-      std::async(std::launch::async, [i] {
-        const Device device(DeviceType::PrivateUse1, i);
-        at::zeros(1, device).requires_grad_().view({1}).backward();
-      }).wait();
-    }
-  });
-}
+} // namespace mini

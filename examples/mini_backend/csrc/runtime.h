@@ -1,13 +1,16 @@
 // What every tensor needs of a device: that it can be made current, and memory.
+#pragma once
+
 #include "driver.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+namespace mini {
 using namespace c10;
 
 // Work is done when a call returns, so a device has one stream, and nothing waits.
-struct MiniGuard final : impl::DeviceGuardImplInterface {
+struct MiniGuard : impl::DeviceGuardImplInterface {
   DeviceType type() const override {
     return DeviceType::PrivateUse1;
   }
@@ -39,9 +42,7 @@ struct MiniGuard final : impl::DeviceGuardImplInterface {
   void synchronizeDevice(DeviceIndex /*index*/) const override {}
 };
 
-C10_REGISTER_GUARD_IMPL(PrivateUse1, MiniGuard)
-
-struct MiniAllocator final : Allocator {
+struct MiniAllocator : Allocator {
   DataPtr allocate(size_t bytes) override {
     const auto index = static_cast<DeviceIndex>(miniCurrentDevice);
     void* data = bytes > 0 ? miniMalloc(bytes) : nullptr;
@@ -52,6 +53,6 @@ struct MiniAllocator final : Allocator {
   void copy_data(void* to, const void* from, size_t bytes) const override {
     miniMemcpy(to, from, bytes);
   }
-} allocator;
+};
 
-REGISTER_ALLOCATOR(DeviceType::PrivateUse1, &allocator)
+} // namespace mini

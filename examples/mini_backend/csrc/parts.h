@@ -1,0 +1,11 @@
+// Which classes PyTorch is given.
+#pragma once
+
+#include "hooks.h"
+#include "runtime.h"
+
+namespace mini {
+using Guard = MiniGuard;
+using Memory = MiniAllocator;
+using Hooks = MiniHooks;
+} // namespace mini

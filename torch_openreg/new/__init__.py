@@ -1,0 +1,1 @@
+"""Writes a new backend: ``python -m torch_openreg.new mychip``."""
