@@ -11,6 +11,9 @@ BUILD := build/python
 LIBRARIES := build/libraries
 # `make WERROR=OFF` for a compiler that knows more warnings than ours.
 WERROR ?= ON
+# Where pip also looks for torch: an index (a URL) or a folder with wheels.
+TORCH_WHEELS ?=
+PIP_TORCH = $(if $(TORCH_WHEELS),$(if $(findstring ://,$(TORCH_WHEELS)),--extra-index-url,--find-links) $(TORCH_WHEELS))
 export PATH := $(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
@@ -179,7 +182,10 @@ $(VENV)/ready: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 or later is needed, but $(PYTHON) is $$($(PYTHON) --version 2>&1); set PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check -r requirements.txt
+	@[ -n "$(TORCH_WHEELS)" ] || $(BIN)/python -c 'import torch' 2> /dev/null || { \
+	  echo "installing torch from pip's default index; on Linux that may be the build for CUDA, several gigabytes."; \
+	  echo "For the CPU build stop this, and give its index or a folder with its wheel: make demo TORCH_WHEELS=..."; }
+	$(BIN)/pip install -q --disable-pip-version-check $(PIP_TORCH) -r requirements.txt
 	@touch $@
 
 $(VENV)/docs-ready: $(VENV)/ready docs/requirements.txt

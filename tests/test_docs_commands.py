@@ -153,6 +153,16 @@ def shell_lines():
     ]
 
 
+@pytest.mark.parametrize(
+    ("place", "option"),
+    [("https://x.y/whl", "--extra-index-url"), ("/wheels", "--find-links")],
+)
+def test_make_looks_for_torch_where_it_is_told(place, option):
+    command = ["make", "-n", "-B", ".venv/ready", f"TORCH_WHEELS={place}"]
+    lines = subprocess.check_output(command, cwd=ROOT, text=True, timeout=60)
+    assert f"{option} {place} -r requirements.txt" in lines
+
+
 def make_targets():
     return set(re.findall(r"^([a-z-]+)(?= |:)", (ROOT / "Makefile").read_text(), re.M))
 

@@ -177,6 +177,15 @@ def test_kinds_of_operators_are_told_apart(torch_tables):
     assert len({name for names in kinds.values() for name in names}) == counted
 
 
+def test_the_page_about_tools_lists_the_functions_of_the_dispatcher():
+    import torch
+
+    page = (DOCS / "operators_tools.md").read_text()
+    listed = re.findall(r"`(_dispatch_\w+)`", page.partition("## All of")[2])
+    names = [name for name in dir(torch._C) if name.startswith("_dispatch_")]
+    assert sorted(listed) == names
+
+
 # --- generated code -------------------------------------------------------------
 
 

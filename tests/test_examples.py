@@ -1,5 +1,6 @@
 """Every example runs to its end, and the first one notices a wrong number."""
 
+import json
 import os
 import subprocess
 import sys
@@ -80,3 +81,16 @@ runpy.run_path({str(QUICKSTART)!r}, run_name="__main__")
     result = start_python(code, tmp_path)
     assert result.returncode == 1, result.stdout + result.stderr
     assert "is the same: False" in result.stdout
+
+
+def test_the_tour_prints_what_the_notebook_shows(run_python):
+    notebook = EXAMPLES[0].parent / "tour.ipynb"
+    cells = json.loads(notebook.read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    shown = [
+        "".join(line for output in cell["outputs"] for line in output["text"])
+        for cell in cells
+        if cell["cell_type"] == "code"
+    ]
+    printed = run_python("\nprint('---')\n".join(code)) + "\n"
+    assert printed.split("---\n") == shown and len(shown) > 6

@@ -222,9 +222,9 @@ def registrations():
 
 def rows():
     """Registration -> the step that fails without it, as the page says."""
-    row = re.compile(r"^\| `([\w.]+)`(?: \((\w+)\))? +\| .* \| (\w[\w ]*?) +\|$", re.M)
+    row = re.compile(r"^\| `([\w.]+)` \| `(\w+)` \| .* \| (\w[\w ]*?) +\|$", re.M)
     return {
-        f"{key or 'PrivateUse1'} {name}": step.replace(" ", "_")
+        f"{key} {name}": step.replace(" ", "_")
         for name, key, step in row.findall(PAGE.read_text())
     }
 

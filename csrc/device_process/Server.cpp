@@ -133,7 +133,7 @@ class Server final : DeviceMemorySource {
     }
     if (!call->crosses()) {
       call.reset();
-      return writeUnspeakable();
+      return writeUnsupportedResult();
     }
     {
       const OutputScope scope(this, kMostContentBytes);
@@ -159,9 +159,9 @@ class Server final : DeviceMemorySource {
     return writer.size();
   }
 
-  size_t writeUnspeakable() {
+  size_t writeUnsupportedResult() {
     Writer writer(channel_.room());
-    writer.put(MessageKind::Unspeakable);
+    writer.put(MessageKind::UnsupportedResult);
     const auto freed = takeFreed();
     writer.putAll(std::span<const uint64_t>(freed));
     return writer.size();

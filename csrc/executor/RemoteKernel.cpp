@@ -125,8 +125,8 @@ bool converse(
       case MessageKind::Unknown:
         op.isForeign.store(true);
         return false;
-      case MessageKind::Unspeakable:
-        link.process->giveBack(parseUnspeakable(message));
+      case MessageKind::UnsupportedResult:
+        link.process->giveBack(parseUnsupportedResult(message));
         return false;
       case MessageKind::Error: {
         const auto failure = parseError(message);

@@ -159,9 +159,9 @@ WireFailure parseError(std::span<const char> message) {
   return failure;
 }
 
-std::vector<uint64_t> parseUnspeakable(std::span<const char> message) {
+std::vector<uint64_t> parseUnsupportedResult(std::span<const char> message) {
   Reader reader(message);
-  expectKind(reader, MessageKind::Unspeakable);
+  expectKind(reader, MessageKind::UnsupportedResult);
   auto freed = getFreed(reader);
   reader.expectEnd();
   return freed;

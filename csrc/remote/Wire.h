@@ -18,7 +18,7 @@ enum class MessageKind : uint32_t {
   Result, // device: it ran
   Error, // device: it threw
   Unknown, // device: I have no such operator
-  Unspeakable, // device: its results have no form here
+  UnsupportedResult, // device: its results have no form here
   Allocate, // device, in the middle of a call: memory for an output, please
   Allocation, // driver: there it is
   Kernel, // driver: run this compiled kernel
@@ -124,7 +124,7 @@ struct WireFailure {
 WireFailure parseError(std::span<const char> message);
 
 /// What kernels have freed that ran for nothing.
-std::vector<uint64_t> parseUnspeakable(std::span<const char> message);
+std::vector<uint64_t> parseUnsupportedResult(std::span<const char> message);
 
 struct WireAllocate {
   std::vector<uint64_t> freed;

@@ -27,6 +27,7 @@ MAKERS = {
     "c-api": reference.c_api,
     "python-api": reference.python_api,
     "environment-variables": reference.environment_variables,
+    "device-profiles": reference.device_profiles,
     "stubs-table": torch_tables.stubs_table,
     "kinds-table": torch_tables.kinds_table,
     "operators-table": operators_table.operators_table,

@@ -223,3 +223,21 @@ def environment_variables():
     rows = ["| variable | meaning | default |", "| --- | --- | --- |"]
     rows += (f"| `{v.name}` | {v.meaning} | {v.default} |" for v in variables())
     return "\n".join(rows)
+
+
+def device_profiles():
+    """The named devices of libopenreg, with their figures."""
+    source = (ROOT / "third_party/openreg/csrc/profile.cpp").read_text()
+    number = r"(\d+)(?: \* k(\w+))?"
+    found = re.findall(
+        rf'\{{"(\w+)",\s+device\(\s+"(.+?)",\s+{number},\s+(\d+),\s+(\d+),\s+(\d+),',
+        source,
+    )
+    rows = ["| profile | name | memory | capability | processors |"]
+    rows.append("| --- | --- | ---: | ---: | ---: |")
+    for profile, name, amount, unit, major, minor, processors in found:
+        gib = int(amount) / {"MiB": 1024, "GiB": 1}[unit]
+        rows.append(
+            f"| `{profile}` | {name} | {gib:.1f} GiB | {major}.{minor} | {processors} |"
+        )
+    return "\n".join(rows)

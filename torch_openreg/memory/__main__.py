@@ -72,8 +72,8 @@ def estimate_script(arguments: list[str]) -> object:
         prog=f"{PROG} estimate",
         usage="%(prog)s [options] script.py [args] [options] [-- more args]",
         description="Runs a script on openreg and tells what memory it takes.",
-        epilog="What is no option of this command goes to the script, and all that "
-        "follows a `--`.",
+        epilog="Arguments that this command does not know are passed to the script, and "
+        "so is everything after `--`.",
         allow_abbrev=False,
     )
     for name, (_, help) in VARIABLES.items():

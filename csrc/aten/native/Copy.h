@@ -6,7 +6,7 @@
 namespace at::native::openreg {
 
 /// Copies `self` into `dst`, which is also returned: across devices, dtypes and
-/// strides, in stream order, with CUDA's manners about who waits for what.
+/// strides, in stream order, and waits where a copy of CUDA waits.
 Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking);
 
 /// The same after giving `dst` the sizes of `self`.

@@ -160,7 +160,7 @@ inline void parseAsAnything(std::span<const char> bytes) {
   });
   attempt([&] { parseKernel(bytes, kMemoryBytes); });
   attempt([&] { parseError(bytes); });
-  attempt([&] { parseUnspeakable(bytes); });
+  attempt([&] { parseUnsupportedResult(bytes); });
   attempt([&] { parseAllocate(bytes); });
   attempt([&] { parseAllocation(bytes); });
   attempt([&] { kindOf(bytes); });

@@ -46,8 +46,8 @@ orMemcpy(void* dst, const void* src, size_t count, orMemcpyKind kind);
  * Queue a copy of `count` bytes.
  *
  * With pinned or device memory on both sides the call returns at once, and both
- * buffers must stay alive until the copy has run. With pageable memory it has
- * CUDA's manners: a copy to the device of up to 256 KiB takes the bytes along and
+ * buffers must stay alive until the copy has run. With pageable memory it does
+ * as CUDA does: a copy to the device of up to 256 KiB takes the bytes along and
  * returns at once; a larger one, and one to pageable memory, returns when the
  * bytes have been copied.
  *
