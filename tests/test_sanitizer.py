@@ -6,9 +6,12 @@ import threading
 import pytest
 import torch
 from device_name import NAME, m
+from sanitizer_zoo import in_one_process, raw
+from sanitizer_zoo.training import capture
 
 from torch_openreg import sanitizer
 
+pytestmark = in_one_process
 N = 64
 
 
@@ -200,13 +203,6 @@ def test_a_bad_suppression_is_refused_with_its_place(tmp_path):
 # --- memory -------------------------------------------------------------------
 
 
-def raw(pointer, size):
-    """A tensor over memory that it does not own."""
-    device = torch.device(NAME, 0)
-    storage = torch._C._construct_storage_from_data_pointer(pointer, device, size)
-    return torch.empty(0, dtype=torch.uint8, device=device).set_(storage)
-
-
 def test_work_on_freed_memory_is_found():
     def run():
         x = torch.ones(N, device=NAME)
@@ -323,6 +319,16 @@ def test_what_is_left_is_reported_with_where_it_was_made(kind, make):
     assert finding.kind == kind
     assert any(frame.file == __file__ for frame in finding.allocated)
     assert found(lambda: str(type(make())), "leak") == []
+
+
+def test_a_graph_that_is_left_is_reported_with_the_memory_it_keeps():
+    def run():
+        kept.append(capture(torch.ones(N, device=NAME).neg_))
+
+    kinds = {finding.kind for finding in found(run, "leak")}
+    kept.clear()
+    assert kinds == {"graph", "device-memory"}  # of the seed that it draws with
+    assert found(lambda: str(capture(torch.ones(N, device=NAME).neg_)), "leak") == []
 
 
 # --- the command --------------------------------------------------------------

@@ -3,12 +3,14 @@
 import pytest
 import torch
 from device_name import NAME, m
+from sanitizer_zoo import in_one_process
 from sanitizer_zoo.training import capture
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from torch_openreg import sanitizer
 
+pytestmark = in_one_process
 CHECKS = "race,memory,init"
 
 

@@ -9,11 +9,12 @@ import torch
 from device_name import NAME, m
 from hypothesis import given
 from program_machine import Machine
+from sanitizer_zoo import in_one_process
 from test_random_programs import examples, program
 
 from torch_openreg import sanitizer
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [in_one_process, pytest.mark.filterwarnings("ignore")]
 
 CHECKS = "race,memory,init"
 

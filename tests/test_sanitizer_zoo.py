@@ -5,11 +5,21 @@ import gc
 import pytest
 import torch.distributed as dist
 from device_name import m
-from sanitizer_zoo import host, memory, streams, training, views, zoo
+from sanitizer_zoo import (
+    host,
+    in_one_process,
+    kernels,
+    memory,
+    streams,
+    training,
+    views,
+    zoo,
+)
 
 from torch_openreg import sanitizer
 
-MODULES = (host, memory, streams, training, views)
+pytestmark = in_one_process
+MODULES = (host, kernels, memory, streams, training, views)
 PROGRAMS = [pytest.param(p, id=p.name) for p in zoo.programs]
 
 

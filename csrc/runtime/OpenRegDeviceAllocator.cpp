@@ -210,6 +210,7 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
   void* pointer = memory.tryAllocate(nbytes, stream, context);
   if (C10_LIKELY(pointer)) {
     reportAllocation(memory, pointer, nbytes, stream);
+    observe(&RuntimeObserver::onAllocateInKernel, pointer);
   } else if (nbytes > DeviceMemory::infoOf(device).second) {
     // Waiting will not help a request for more than there is.
     memory.pool().noteFailure(nbytes, stream, context);

@@ -75,6 +75,7 @@ class PoolDevice final : public BlockDevice {
 } // namespace
 
 std::array<std::atomic<DeviceMemory*>, kMaxDevices> DeviceMemory::all_{};
+std::atomic<size_t> DeviceMemory::redZone_{0};
 
 DeviceMemory::DeviceMemory(int device, const PoolConfig& config)
     : device_(device),
@@ -84,10 +85,18 @@ DeviceMemory::DeviceMemory(int device, const PoolConfig& config)
 DeviceMemory& DeviceMemory::make(int device, const PoolConfig& config) {
   DeviceMemory* before = nullptr;
   std::unique_ptr<DeviceMemory> made(new DeviceMemory(device, config));
+  made->pool_.quarantineFreedBlocks(redZone() != 0);
   return all_[static_cast<size_t>(device)].compare_exchange_strong(
              before, made.get())
       ? *made.release()
       : *before;
+}
+
+void DeviceMemory::guardBlocks(bool on) {
+  constexpr size_t kRedZone = 64;
+  redZone_ = on ? kRedZone : 0;
+  forEach(
+      [&](DeviceMemory& memory) { memory.pool_.quarantineFreedBlocks(on); });
 }
 
 bool DeviceMemory::isRefusedByPlan() {

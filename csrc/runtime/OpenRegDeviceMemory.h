@@ -54,7 +54,7 @@ class DeviceMemory {
       pool_.noteFailure(bytes, stream, context);
       return nullptr;
     }
-    return cachingEnabled() ? pool_.allocate(bytes, stream, context)
+    return cachingEnabled() ? pool_.allocate(bytes + redZone(), stream, context)
                             : allocateUncached(bytes, device_, stream);
   }
   /// The same without waiting, for code inside a kernel.
@@ -66,7 +66,7 @@ class DeviceMemory {
       return nullptr; // so that the plan is asked about the other way
     }
     if (cachingEnabled()) [[likely]] {
-      return pool_.tryAllocate(bytes, stream, context);
+      return pool_.tryAllocate(bytes + redZone(), stream, context);
     }
     // A program's functions may wait.
     return isPlugged() ? nullptr : allocateUncached(bytes, device_, stream);
@@ -76,6 +76,10 @@ class DeviceMemory {
     forgetLost(pointer);
     return pool_.free(pointer, context) || freeUncached(pointer);
   }
+
+  /// Lets blocks of all devices end with some bytes that nobody asked for, and keeps
+  /// freed ones back for a while; or ends that. For who looks for bad accesses.
+  static void guardBlocks(bool on);
 
   /// What is allocated loses its contents: the device was reset.
   void lose();
@@ -95,7 +99,13 @@ class DeviceMemory {
   /// Asks the fault plan about an allocation. Throws if the plan loses the device.
   bool isRefusedByPlan();
 
+  /// The bytes that a block has beyond those that were asked for, at least.
+  static size_t redZone() {
+    return redZone_.load(std::memory_order_relaxed);
+  }
+
   static std::array<std::atomic<DeviceMemory*>, kMaxDevices> all_;
+  static std::atomic<size_t> redZone_; // 0: blocks are not guarded
 
   const int device_;
   const std::unique_ptr<BlockDevice> blockDevice_;

@@ -36,6 +36,8 @@ class RuntimeObserver {
       const void* pointer,
       size_t bytes,
       orStream_t stream) = 0;
+  /// The last allocation is made by a kernel that this thread runs, which uses it now.
+  virtual void onAllocateInKernel(const void* pointer) = 0;
   /// An allocation turns out to be a result of the last work of this thread.
   virtual void onResult(const void* pointer) = 0;
   virtual void onFree(const void* pointer) = 0;

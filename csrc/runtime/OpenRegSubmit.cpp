@@ -10,12 +10,32 @@ SubmissionObserver* exchangeSubmissionObserver(SubmissionObserver* observer) {
   return detail::submissionObserver.exchange(observer);
 }
 
-void detail::notifyObserver(const Submission& work) {
+void detail::notifyBefore(const Submission& work) {
   if (SubmissionObserver* observer = submissionObserver.load()) {
     std::vector<MemoryAccess> accesses;
     work.listAccesses(accesses);
     observer->onSubmit(work, accesses);
   }
+}
+
+void detail::notifyAfter(const Submission& work) {
+  if (SubmissionObserver* observer = submissionObserver.load()) {
+    observer->onLaunched(work);
+  }
+}
+
+orError_t detail::submitObserved(
+    const Submission& work,
+    c10::function_ref<orError_t()> launch) {
+  if (isObserved()) {
+    notifyBefore(work);
+  }
+  const orError_t status =
+      faultsPlanned() ? submitAsPlanned(work, launch) : launch();
+  if (isObserved() && status == orSuccess) {
+    notifyAfter(work);
+  }
+  return status;
 }
 
 orError_t detail::submitAsPlanned(

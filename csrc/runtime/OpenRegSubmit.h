@@ -26,6 +26,7 @@ struct Submission {
   const OpenRegStream& stream;
   /// Adds the ranges that the work touches; called only if somebody listens.
   c10::function_ref<void(std::vector<MemoryAccess>&)> listAccesses;
+  bool isRunning = false; ///< on the calling thread, since this moment
 };
 
 // docs:begin submission-observer
@@ -40,6 +41,8 @@ class SubmissionObserver {
   virtual void onSubmit(
       const Submission& work,
       const std::vector<MemoryAccess>& accesses) = 0;
+  /// The same work has entered its stream, before anything else that this thread does.
+  virtual void onLaunched(const Submission& /*work*/) {}
 };
 // docs:end submission-observer
 
@@ -49,17 +52,20 @@ SubmissionObserver* exchangeSubmissionObserver(SubmissionObserver* observer);
 
 namespace detail {
 extern std::atomic<SubmissionObserver*> submissionObserver;
-void notifyObserver(const Submission& work);
 
-inline void observe(const Submission& work) {
-  if (C10_UNLIKELY(
-          submissionObserver.load(std::memory_order_relaxed) != nullptr)) {
-    notifyObserver(work);
-  }
+inline bool isObserved() {
+  return C10_UNLIKELY(
+      submissionObserver.load(std::memory_order_relaxed) != nullptr);
 }
+void notifyBefore(const Submission& work);
+void notifyAfter(const Submission& work);
 
 /// Launches, and lets the fault plan flip a bit of what the work writes.
 orError_t submitAsPlanned(
+    const Submission& work,
+    c10::function_ref<orError_t()> launch);
+/// Launches, and tells the observer before and after.
+orError_t submitObserved(
     const Submission& work,
     c10::function_ref<orError_t()> launch);
 } // namespace detail
@@ -69,9 +75,8 @@ orError_t submitAsPlanned(
 /// `launch(stream)` calls libopenreg; its status is returned.
 template <class Launch>
 orError_t submit(const Submission& work, Launch&& launch) {
-  detail::observe(work);
-  if (C10_UNLIKELY(faultsPlanned())) {
-    return detail::submitAsPlanned(
+  if (C10_UNLIKELY(faultsPlanned() || detail::isObserved())) {
+    return detail::submitObserved(
         work, [&] { return launch(work.stream.stream()); });
   }
   return launch(work.stream.stream());
@@ -81,7 +86,16 @@ orError_t submit(const Submission& work, Launch&& launch) {
 /// it does then is to call `begin`, in `launch(stream, begin)`.
 template <class Launch>
 orError_t trySubmit(const Submission& work, Launch&& launch) {
-  return launch(work.stream.stream(), [&work] { detail::observe(work); });
+  const orError_t status = launch(work.stream.stream(), [&work] {
+    if (detail::isObserved()) {
+      detail::notifyBefore(
+          {work.name, work.stream, work.listAccesses, /*isRunning=*/true});
+    }
+  });
+  if (detail::isObserved() && status == orSuccess) {
+    detail::notifyAfter(work);
+  }
+  return status;
 }
 // docs:end submit
 

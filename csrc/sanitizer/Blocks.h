@@ -1,6 +1,7 @@
 // The allocations there are, and those that were there last.
 #pragma once
 
+#include "sanitizer/RedZone.h"
 #include "sanitizer/Work.h"
 
 #include <map>
@@ -21,6 +22,8 @@ struct Block {
   bool isFree = false;
   PlacePtr freedAt = {};
   std::vector<const void*> recorded = {}; ///< streams noted by record_stream()
+  RedZonePtr zone = {}; ///< behind its end; nullptr if it has none
+  bool isZoneFilled = false; ///< or will be, before its next use
 };
 
 /// Blocks by address. A freed one is known until its memory is handed out again.

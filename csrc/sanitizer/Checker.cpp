@@ -7,7 +7,7 @@ namespace c10::openreg::sanitizer {
 namespace {
 
 // What lies between two blocks of the allocator at most.
-constexpr size_t kSlack = 512;
+constexpr size_t kSlack = 1024;
 
 } // namespace
 
@@ -34,10 +34,12 @@ void Checker::launch(
     Findings& findings) {
   const auto accesses = trackedParts(uses);
   Conflicts conflicts;
-  races.launch(work, accesses, conflicts);
+  const Tick tick = races.launch(work, accesses, conflicts);
   addRaces(conflicts, findings);
   if (looksFor(kMemory)) {
     checkMemory(work, accesses, findings);
+    settleReads(uses, findings);
+    addReads(work, tick, uses);
   }
   if (looksFor(kInit)) {
     if (const auto range = init_.run(work->name, uses)) {
@@ -55,6 +57,7 @@ void Checker::actOnHost(
     const WorkPtr& work,
     std::span<const MemoryUse> uses,
     Findings& findings) {
+  settleReads(uses, findings);
   Conflicts conflicts;
   races.actOnHost(work, trackedParts(uses), conflicts);
   addRaces(conflicts, findings);
@@ -84,6 +87,11 @@ void Checker::addResult(
     races.launch(work, {&access, 1}, conflicts);
     addRaces(conflicts, findings);
     init_.write(block->range);
+    if (const auto damage =
+            block->zone ? block->zone->takeDamage() : std::nullopt) {
+      findings.push_back(
+          {Finding::OutOfBounds, *damage, {}, Culprit{work, true}, *block});
+    }
   }
 }
 
@@ -96,11 +104,19 @@ std::optional<Block> Checker::blockAround(uintptr_t address) const {
 }
 
 void Checker::addRaces(const Conflicts& conflicts, Findings& findings) const {
-  if (!looksFor(kRace)) {
-    return;
-  }
   for (const auto& [earlier, later, range] : conflicts) {
     auto block = blockAround(range.begin);
+    if (!looksFor(kRace)) {
+      if (looksFor(kMemory) && !later.work->stream && later.writes) {
+        findings.push_back(
+            {Finding::Overwritten,
+             range,
+             Culprit{earlier.work, earlier.writes},
+             Culprit{later.work, true},
+             std::move(block)});
+      }
+      continue;
+    }
     const bool reused =
         block && block->stream && earlier.work->number < block->allocated;
     findings.push_back(
@@ -133,6 +149,103 @@ void Checker::checkMemory(
   }
 }
 
+// --- queued reads -------------------------------------------------------------
+
+// What a capture reads it reads at each replay: the memory may change in between.
+void Checker::addReads(
+    const WorkPtr& work,
+    Tick tick,
+    std::span<const MemoryUse> uses) {
+  if (races.isCaptured(work->stream)) {
+    return;
+  }
+  for (const MemoryUse& use : uses) {
+    if (!use.writes && !use.onDevice && pinned_.around(use.range.begin)) {
+      reads_.add(work, tick, use.range);
+    }
+  }
+}
+
+void Checker::addOverwritten(
+    const std::vector<QueuedReads::Read>& reads,
+    Findings& findings) const {
+  for (const auto& read : reads) {
+    findings.push_back(
+        {Finding::Overwritten,
+         read.range,
+         Culprit{read.work, false},
+         {},
+         blockAround(read.range.begin)});
+  }
+}
+
+void Checker::settleReads(Findings& findings) {
+  addOverwritten(
+      reads_.settle([&](const QueuedReads::Read& read) {
+        return races.hostIsAfter(read.work->stream, read.tick);
+      }),
+      findings);
+}
+
+void Checker::settleReads(std::span<const MemoryUse> uses, Findings& findings) {
+  for (const MemoryUse& use : uses) {
+    if (use.writes && !use.onDevice) {
+      addOverwritten(
+          reads_.settle([&](const QueuedReads::Read& read) {
+            return read.range.overlaps(use.range);
+          }),
+          findings);
+    }
+  }
+}
+
+// --- red zones ----------------------------------------------------------------
+
+std::vector<WatchedZone> Checker::zonesBeside(
+    std::span<const MemoryUse> uses) const {
+  std::vector<WatchedZone> zones;
+  const Block* last = nullptr;
+  for (const MemoryUse& use : uses) {
+    const Block* block = device_.around(use.range.begin);
+    if (!block || block->isFree || block == last) {
+      continue;
+    }
+    last = block; // a view may have many ranges
+    if (block->zone) {
+      zones.push_back({block->zone, *block});
+    }
+    const Block* before = device_.around(block->range.begin - 1, kSlack);
+    if (before && before->zone && !before->isFree &&
+        before->zone->range().end == block->range.begin) {
+      zones.push_back({before->zone, *block});
+    }
+  }
+  return zones;
+}
+
+std::vector<RedZonePtr> Checker::zonesToFill(std::span<const MemoryUse> uses) {
+  std::vector<RedZonePtr> zones;
+  for (const MemoryUse& use : uses) {
+    const Block* around = device_.around(use.range.begin);
+    Block* block = around
+        ? device_.find(reinterpret_cast<const void*>(around->range.begin))
+        : nullptr;
+    if (block && block->zone && !block->isFree && !block->isZoneFilled) {
+      block->isZoneFilled = true;
+      zones.push_back(block->zone);
+    }
+  }
+  return zones;
+}
+
+void Checker::fillZone(const void* pointer) {
+  Block* block = device_.find(pointer);
+  if (block && block->zone) {
+    block->isZoneFilled = true;
+    block->zone->fill();
+  }
+}
+
 // --- memory -------------------------------------------------------------------
 
 void Checker::map(Range range) {
@@ -145,6 +258,10 @@ void Checker::allocate(Block block) {
     init_.allocate(block.range);
   }
   block.allocated = nextNumber();
+  // The allocator would have handed out memory that it keeps back now.
+  if (const auto freed = freed_.take(block, device_)) {
+    races.inherit(block.range, {*freed, *freed + block.range.size()});
+  }
   device_.add(std::move(block));
 }
 
@@ -158,6 +275,10 @@ void Checker::free(const void* pointer, PlacePtr place) {
     init_.free(block->range);
     block->isFree = true;
     block->freedAt = std::move(place);
+    if (block->zone) {
+      block->zone->retire();
+      freed_.add(*block);
+    }
   }
 }
 
@@ -174,8 +295,10 @@ void Checker::pin(Block block) {
   pinned_.add(std::move(block));
 }
 
-void Checker::unpin(const void* pointer) {
+void Checker::unpin(const void* pointer, Findings& findings) {
   if (const Block* block = pinned_.find(pointer)) {
+    const MemoryUse whole{block->range, true, false};
+    settleReads({&whole, 1}, findings);
     pinned_.forget(block->range);
   }
 }

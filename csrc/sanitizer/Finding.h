@@ -30,6 +30,7 @@ struct Finding {
     Reuse, ///< the same, and the memory was freed in between
     UseAfterFree,
     OutOfBounds,
+    Overwritten, ///< while queued work was to read it
     Uninitialized,
   };
   Kind kind;

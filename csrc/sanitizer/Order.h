@@ -38,6 +38,10 @@ class Order {
   void hostWaitsForEvent(EventKey event);
   void hostWaitsForStream(StreamKey stream);
   void hostWaitsForDevice(int device);
+  /// Whether the host knows that so much work of the stream is over.
+  bool hostIsAfter(StreamKey stream, Tick tick) const {
+    return tick <= host_[find(stream)];
+  }
 
   bool hasEvent(EventKey event) const {
     return events_.contains(event);

@@ -8,7 +8,7 @@ namespace c10::openreg::sanitizer {
 
 // --- work ---------------------------------------------------------------------
 
-RaceDetector::Graph* RaceDetector::capturing(StreamKey stream) {
+RaceDetector::Graph* RaceDetector::capturing(StreamKey stream) const {
   for (Graph* graph : captures_) {
     if (graph->streams.contains(stream)) {
       return graph;
@@ -17,7 +17,7 @@ RaceDetector::Graph* RaceDetector::capturing(StreamKey stream) {
   return nullptr;
 }
 
-void RaceDetector::launch(
+Tick RaceDetector::launch(
     const WorkPtr& work,
     std::span<const Access> accesses,
     Conflicts& conflicts) {
@@ -34,6 +34,7 @@ void RaceDetector::launch(
     }
   }
   assumeOrder(order, conflicts, known);
+  return tick;
 }
 
 void RaceDetector::assumeOrder(

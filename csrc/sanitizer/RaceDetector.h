@@ -29,7 +29,8 @@ class RaceDetector {
   using GraphKey = const void*;
 
   // --- work ---
-  void launch(
+  /// Returns the tick of the work in its stream.
+  Tick launch(
       const WorkPtr& work,
       std::span<const Access> accesses,
       Conflicts& conflicts);
@@ -52,7 +53,19 @@ class RaceDetector {
     order_.hostWaitsForDevice(device);
   }
 
+  bool hostIsAfter(StreamKey stream, Tick tick) const {
+    return order_.hostIsAfter(stream, tick);
+  }
+  /// Whether what the stream launches does not run, but is captured.
+  bool isCaptured(StreamKey stream) const {
+    return capturing(stream) != nullptr;
+  }
+
   // --- memory ---
+  /// One range could have the memory of another: the other's uses count for it too.
+  void inherit(Range range, Range from) {
+    memory_.copy(from, range);
+  }
   /// No earlier work uses the range any more.
   void forget(Range range);
   /// The same for the work of a stream.
@@ -85,7 +98,7 @@ class RaceDetector {
     std::vector<Node> nodes;
     std::vector<EventKey> recorded, waitedFor; // externally
   };
-  Graph* capturing(StreamKey stream);
+  Graph* capturing(StreamKey stream) const;
   /// Keeps one of the new conflicts with each actor, and assumes the order it lacks.
   static void assumeOrder(Order& order, Conflicts& conflicts, size_t known);
 

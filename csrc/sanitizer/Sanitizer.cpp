@@ -2,11 +2,14 @@
 
 #include "executor/Launch.h"
 #include "runtime/OpenRegAddress.h"
+#include "runtime/OpenRegCapture.h"
+#include "runtime/OpenRegDeviceMemory.h"
 #include "runtime/OpenRegFunctions.h"
 #include "sanitizer/Stacks.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -40,6 +43,7 @@ bool makesHostWait(const char* name) {
 struct LastLaunch {
   WorkPtr work;
   bool hostWaits = false;
+  std::vector<WatchedZone> zones = {}; // to look at when it is launched
 };
 thread_local LastLaunch last;
 
@@ -74,6 +78,7 @@ void Sanitizer::enable(unsigned checks, Report report) {
   checks_ = checks;
   before_ = exchangeSubmissionObserver(this);
   exchangeRuntimeObserver(this);
+  DeviceMemory::guardBlocks(looksFor(kMemory));
 }
 
 void Sanitizer::disable() {
@@ -81,8 +86,11 @@ void Sanitizer::disable() {
   if (checks() == 0) {
     return;
   }
+  DeviceMemory::guardBlocks(false);
   exchangeRuntimeObserver(nullptr);
   exchangeSubmissionObserver(before_);
+  zones_.wait();
+  report(zones_.take());
   checks_ = 0;
   std::unique_ptr<HostAccesses> accesses;
   Checker checker; // goes without the lock: stacks need Python's
@@ -114,6 +122,10 @@ void Sanitizer::checked(Do action) {
     const std::lock_guard lock(mutex_);
     action(findings);
   }
+  report(findings);
+}
+
+void Sanitizer::report(const Findings& findings) {
   for (const Finding& finding : findings) {
     report_(finding);
   }
@@ -146,12 +158,37 @@ void Sanitizer::onSubmit(
   last = {
       makeWork(submission.name, stream, submission.stream.device_index()),
       makesHostWait(submission.name)};
+  std::vector<RedZonePtr> toFill;
   checked([&](Findings& findings) {
-    checker_.launch(last.work, toUses(accesses), findings);
+    const auto uses = toUses(accesses);
+    checker_.launch(last.work, uses, findings);
     if (last.hostWaits) {
       checker_.races.hostWaitsForStream(stream);
     }
+    if (looksFor(kMemory) && !isCapturing(stream)) {
+      toFill = checker_.zonesToFill(uses);
+      last.zones = checker_.zonesBeside(uses);
+    }
   });
+  RedZoneChecks::fill(
+      std::move(toFill), submission.stream, submission.isRunning);
+}
+
+void Sanitizer::onLaunched(const Submission& submission) {
+  if (before_) {
+    before_->onLaunched(submission);
+  }
+  if (last.work && last.work->stream == submission.stream.stream()) {
+    zones_.look(last.work, std::exchange(last.zones, {}), submission.stream);
+  }
+  if (looksFor(kMemory)) {
+    report(zones_.take());
+  }
+}
+
+void Sanitizer::onAllocateInKernel(const void* pointer) {
+  const std::lock_guard lock(mutex_);
+  checker_.fillZone(pointer);
 }
 
 // Kernels that run now allocate what they return, after they were submitted.
@@ -205,25 +242,33 @@ void Sanitizer::onStreamWait(orStream_t stream, orEvent_t event) {
   checker_.races.wait(stream, event);
 }
 
+template <class Wait>
+void Sanitizer::hostWaits(Wait wait) {
+  checked([&](Findings& findings) {
+    wait(checker_.races);
+    checker_.settleReads(findings);
+  });
+  if (looksFor(kMemory)) {
+    report(zones_.take());
+  }
+}
+
 void Sanitizer::onHostWaitForEvent(orEvent_t event) {
-  const std::lock_guard lock(mutex_);
-  checker_.races.hostWaitsForEvent(event);
+  hostWaits([&](RaceDetector& races) { races.hostWaitsForEvent(event); });
 }
 
 void Sanitizer::onHostWaitForStream(orStream_t stream) {
-  const std::lock_guard lock(mutex_);
-  checker_.races.hostWaitsForStream(stream);
+  hostWaits([&](RaceDetector& races) { races.hostWaitsForStream(stream); });
 }
 
 void Sanitizer::onHostWaitForDevice(int device) {
-  const std::lock_guard lock(mutex_);
-  checker_.races.hostWaitsForDevice(device);
+  hostWaits([&](RaceDetector& races) { races.hostWaitsForDevice(device); });
 }
 
 // --- memory -------------------------------------------------------------------
 
 PlacePtr Sanitizer::placeFor(unsigned checks) const {
-  return (this->checks() & checks) != 0 ? Stacks::gather() : nullptr;
+  return looksFor(checks) ? Stacks::gather() : nullptr;
 }
 
 std::vector<Block> Sanitizer::liveBlocks() {
@@ -236,13 +281,36 @@ void Sanitizer::onMap(const void* pointer, size_t bytes) {
   checker_.map(rangeOf(pointer, bytes));
 }
 
+// What a block has behind the bytes that were asked for. Memory of a graph is cut anew
+// by each of its nodes, so nothing in it keeps a pattern.
+RedZonePtr Sanitizer::makeZone(
+    const void* pointer,
+    size_t bytes,
+    orStream_t stream) const {
+  constexpr size_t kMost = 1024;
+  if (!looksFor(kMemory) || isCapturing(stream)) {
+    return nullptr;
+  }
+  DeviceMemory* memory = DeviceMemory::find(deviceOfPointer(pointer));
+  const size_t size = memory ? memory->pool().sizeOf(pointer) : 0;
+  if (size <= bytes) {
+    return nullptr; // from around the pool
+  }
+  const char* end = static_cast<const char*>(pointer) + bytes;
+  return std::make_shared<RedZone>(
+      rangeOf(end, std::min(size - bytes, kMost)),
+      static_cast<unsigned char*>(kernelAddress(end)));
+}
+
 void Sanitizer::onAllocate(
     const void* pointer,
     size_t bytes,
     orStream_t stream) {
-  PlacePtr place = placeFor(kMemory | kInit | kLeak);
+  Block block{
+      rangeOf(pointer, bytes), stream, 0, placeFor(kMemory | kInit | kLeak)};
+  block.zone = makeZone(pointer, bytes, stream);
   const std::lock_guard lock(mutex_);
-  checker_.allocate({rangeOf(pointer, bytes), stream, 0, std::move(place)});
+  checker_.allocate(std::move(block));
 }
 
 void Sanitizer::onFree(const void* pointer) {
@@ -257,7 +325,7 @@ void Sanitizer::onRecordStream(const void* pointer, orStream_t stream) {
 }
 
 void Sanitizer::onPin(const void* pointer, size_t bytes) {
-  PlacePtr place = placeFor(kLeak);
+  PlacePtr place = placeFor(kMemory | kLeak);
   const std::lock_guard lock(mutex_);
   checker_.pin({rangeOf(pointer, bytes), nullptr, 0, std::move(place)});
   if (!hostAccesses_ && checks() != 0) {
@@ -266,8 +334,7 @@ void Sanitizer::onPin(const void* pointer, size_t bytes) {
 }
 
 void Sanitizer::onUnpin(const void* pointer) {
-  const std::lock_guard lock(mutex_);
-  checker_.unpin(pointer);
+  checked([&](Findings& findings) { checker_.unpin(pointer, findings); });
 }
 
 // --- graphs -------------------------------------------------------------------

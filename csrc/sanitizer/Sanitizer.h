@@ -5,6 +5,7 @@
 #include "runtime/OpenRegSubmit.h"
 #include "sanitizer/Checker.h"
 #include "sanitizer/HostAccesses.h"
+#include "sanitizer/RedZoneChecks.h"
 
 #include <functional>
 #include <memory>
@@ -40,6 +41,7 @@ class Sanitizer final : public SubmissionObserver,
   void onSubmit(
       const Submission& work,
       const std::vector<MemoryAccess>& accesses) override;
+  void onLaunched(const Submission& work) override;
 
   // --- RuntimeObserver ---
   void onEventRecord(orEvent_t event, orStream_t stream) override;
@@ -51,6 +53,7 @@ class Sanitizer final : public SubmissionObserver,
   void onMap(const void* pointer, size_t bytes) override;
   void onAllocate(const void* pointer, size_t bytes, orStream_t stream)
       override;
+  void onAllocateInKernel(const void* pointer) override;
   void onResult(const void* pointer) override;
   void onFree(const void* pointer) override;
   void onRecordStream(const void* pointer, orStream_t stream) override;
@@ -74,14 +77,24 @@ class Sanitizer final : public SubmissionObserver,
   /// Does something with what is known, and reports what it finds.
   template <class Do>
   void checked(Do action);
+  /// Tells what orders the host, and looks at what is over then.
+  template <class Wait>
+  void hostWaits(Wait wait);
+  void report(const Findings& findings);
+  RedZonePtr makeZone(const void* pointer, size_t bytes, orStream_t stream)
+      const;
   std::vector<MemoryUse> toUses(
       const std::vector<MemoryAccess>& accesses) const;
   PlacePtr placeFor(unsigned checks) const;
+  bool looksFor(unsigned checks) const {
+    return (this->checks() & checks) != 0;
+  }
 
   std::atomic<unsigned> checks_{0};
   std::mutex switching_; // enable() and disable()
   std::mutex mutex_;
   Checker checker_; // the mutex guards it
+  RedZoneChecks zones_;
   Report report_;
   SubmissionObserver* before_ = nullptr;
   std::unique_ptr<HostAccesses> hostAccesses_;

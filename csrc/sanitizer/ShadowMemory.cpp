@@ -91,6 +91,20 @@ void ShadowMemory::use(
   }
 }
 
+void ShadowMemory::copy(Range from, Range to) {
+  const auto taken = cut(to);
+  if (taken != cells_.end() && taken->first < to.end) {
+    return;
+  }
+  const uintptr_t distance = to.begin - from.begin; // may wrap around
+  for (auto cell = cut(from); cell != cells_.end() && cell->first < from.end;
+       ++cell) {
+    cells_.emplace(
+        cell->first + distance,
+        Cell{cell->second.end + distance, cell->second.uses});
+  }
+}
+
 void ShadowMemory::forget(Range range) {
   const auto first = cut(range);
   cells_.erase(first, cells_.lower_bound(range.end));

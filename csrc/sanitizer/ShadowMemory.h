@@ -42,6 +42,8 @@ class ShadowMemory {
       const VectorClock& before,
       std::vector<Conflict>& conflicts);
 
+  /// Notes the uses of a range for another one as well, if that has none.
+  void copy(Range from, Range to);
   /// Forgets all uses of a range, or those of one actor.
   void forget(Range range);
   void forget(Range range, Actor actor);

@@ -13,6 +13,9 @@ struct Range {
   uintptr_t begin;
   uintptr_t end;
 
+  size_t size() const {
+    return end - begin;
+  }
   bool overlaps(const Range& other) const {
     return begin < other.end && other.begin < end;
   }

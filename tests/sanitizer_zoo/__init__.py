@@ -6,13 +6,20 @@ place only.
 """
 
 import inspect
+import os
 import re
 from typing import NamedTuple
 
+import pytest
 import torch
 from device_name import NAME, m
 
 N = 256
+
+in_one_process = pytest.mark.skipif(
+    os.environ.get("OPENREG_EXECUTOR") == "process",
+    reason="the sanitizer refuses device processes",
+)
 
 
 class Program(NamedTuple):
@@ -60,6 +67,13 @@ def ready(*shape, device=NAME, **options):
 
 def pinned(*shape):
     return torch.ones(*(shape or (N,))).pin_memory()
+
+
+def raw(pointer, size):
+    """A tensor over device memory that it does not own."""
+    device = torch.device(NAME, 0)
+    storage = torch._C._construct_storage_from_data_pointer(pointer, device, size)
+    return torch.empty(0, dtype=torch.uint8, device=device).set_(storage)
 
 
 def now():

@@ -76,7 +76,12 @@ py::dict toDict(const Block& block) {
 
 const char* nameOf(Finding::Kind kind) {
   constexpr std::array kNames = {
-      "race", "reuse", "use-after-free", "out-of-bounds", "uninitialized"};
+      "race",
+      "reuse",
+      "use-after-free",
+      "out-of-bounds",
+      "overwritten",
+      "uninitialized"};
   return kNames.at(kind);
 }
 

@@ -176,10 +176,22 @@ def _use_after_free(_: None, later: Access, memory: str) -> tuple[str, str]:
 
 
 def _out_of_bounds(_: None, later: Access, memory: str) -> tuple[str, str]:
+    side = "before its start" if memory.startswith("bytes [-") else "behind its end"
     return (
-        f"{later.operator} {later.verb} {memory}: they lie behind its end",
+        f"{later.operator} {later.verb} {memory}: they lie {side}",
         "Check the sizes and strides that were computed for the call against the "
         "bytes of the tensor.",
+    )
+
+
+def _overwritten(earlier: Access, later: Access | None, memory: str) -> tuple[str, str]:
+    writer = f"the host writes in {later.operator}" if later else "changed"
+    return (
+        f"{earlier.operator} {earlier.verb} {memory}, which {writer} before the host "
+        "waited for it",
+        f"Wait on the host before the memory is written to: {earlier.stream} may not "
+        f"have run {earlier.operator} of {earlier.line} yet. Call synchronize() of the "
+        "stream, or of an event that is recorded on it after the copy.",
     )
 
 
@@ -215,6 +227,14 @@ def make_leak(kind: str, size: int, allocated: Stack) -> Finding:
     )
 
 
+def _tensor_of(raw: dict[str, Any]) -> str | None:
+    """What lies out of bounds belongs to no tensor: the one that it is beside counts."""
+    begin, end, block = raw["begin"], raw["end"], raw["block"]
+    if raw["kind"] == "out-of-bounds" and block:
+        begin, end = block["begin"], block["end"]
+    return tensor_name(begin, end)
+
+
 def make(raw: dict[str, Any]) -> Finding:
     """A finding from the dictionary that C++ gives, on the thread that it is about."""
     earlier, later = _access(raw["earlier"]), _access(raw["later"])
@@ -230,7 +250,7 @@ def make(raw: dict[str, Any]) -> Finding:
         raw["begin"] - start,
         raw["end"] - start,
         block["end"] - block["begin"] if block else 0,
-        tensor_name(raw["begin"], raw["end"]),
+        _tensor_of(raw),
         _place(block, "allocated"),
         _place(block, "freed"),
     )
@@ -244,6 +264,7 @@ _SENTENCES: dict[str, Any] = {
     "reuse": _reuse,
     "use-after-free": _use_after_free,
     "out-of-bounds": _out_of_bounds,
+    "overwritten": _overwritten,
     "uninitialized": _uninitialized,
 }
 CHECK_OF = {
@@ -251,6 +272,7 @@ CHECK_OF = {
     "reuse": "race",
     "use-after-free": "memory",
     "out-of-bounds": "memory",
+    "overwritten": "memory",
     "uninitialized": "init",
     "device-memory": "leak",
     "pinned-memory": "leak",

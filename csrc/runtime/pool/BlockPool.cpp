@@ -67,6 +67,10 @@ void* BlockPool::allocateAnyhow(
   }
   // The cache is looked at each time: another thread may have freed a block.
   Block* block = take(request);
+  if (!block && !quarantine_.empty()) {
+    endQuarantine(true);
+    block = take(request);
+  }
   if (!block && releaseEnough(lock, request)) {
     block = take(request);
   }
@@ -191,10 +195,11 @@ bool BlockPool::free(void* pointer, const PoolContext& context) {
   if (device_.runsElsewhere(block->home->stream)) [[unlikely]] {
     block->usedBy.push_back(block->home->stream);
   }
-  if (block->usedBy.empty()) [[likely]] {
-    makeFree(block, context);
+  if (quarantine_.isOn() && !isPrivate(*block)) [[unlikely]] {
+    quarantine_.add(block);
+    endQuarantine();
   } else {
-    park(block, context);
+    settle(block, context);
   }
   return true;
 }
@@ -225,6 +230,17 @@ void BlockPool::makeFree(Block* block, const PoolContext& context) {
   }
   counters_.countInactive(block->home->kind, block->size, block->requested);
   segments_.merge(block);
+}
+
+// --- blocks in quarantine ----------------------------------------------------
+
+void BlockPool::endQuarantine(bool ofAll) {
+  const auto allocated =
+      counters_.allocatedBytes.read()[PoolStats::All].current;
+  while (!quarantine_.empty() &&
+         (ofAll || quarantine_.isFull(static_cast<size_t>(allocated)))) {
+    settle(quarantine_.takeOldest(), kNoContext);
+  }
 }
 
 // --- parked blocks -----------------------------------------------------------
@@ -296,6 +312,9 @@ void BlockPool::releaseCache(
     PoolId pool,
     const PoolContext& context) {
   const bool all = pool == PoolId{};
+  if (all) {
+    endQuarantine(true);
+  }
   if (all && !arenas_.hasRoutes()) {
     waitForParked(lock, nullptr);
   } else if (const PoolArena* arena = arenas_.find(pool);

@@ -13,6 +13,7 @@
 #include "runtime/pool/PoolHistory.h"
 #include "runtime/pool/PoolLock.h"
 #include "runtime/pool/PoolTypes.h"
+#include "runtime/pool/Quarantine.h"
 #include "runtime/pool/Reserve.h"
 #include "runtime/pool/Segments.h"
 
@@ -114,6 +115,14 @@ class BlockPool {
   PoolConfig config() {
     const std::lock_guard lock(lock_);
     return sizes_.config();
+  }
+
+  /// Keeps blocks of the default pool back for a while after they were freed, or ends
+  /// that. They count as freed, but not as inactive.
+  void quarantineFreedBlocks(bool on) {
+    const std::lock_guard lock(lock_);
+    quarantine_.turn(on);
+    endQuarantine(!on);
   }
 
   // --- private pools ---
@@ -265,6 +274,18 @@ class BlockPool {
   Block* takeFromLastResorts(const Request& request);
   void makeFree(Block* block, const PoolContext& context);
   void park(Block* block, const PoolContext& context);
+  void settle(Block* block, const PoolContext& context) {
+    if (block->usedBy.empty()) [[likely]] {
+      makeFree(block, context);
+    } else {
+      park(block, context);
+    }
+  }
+  bool isPrivate(const Block& block) {
+    return &block.home->arena != &arenas_.defaultArena();
+  }
+  /// Frees blocks in quarantine: those that are too many, or all.
+  void endQuarantine(bool ofAll = false);
   void reclaimParked();
   bool collects() const {
     return reserve_.limit() != SIZE_MAX &&
@@ -287,6 +308,7 @@ class BlockPool {
   alignas(64) BlockSizes sizes_;
   PoolCounters counters_;
   ParkedBlocks parked_{device_};
+  Quarantine quarantine_;
   Segments segments_{counters_};
   Arenas arenas_;
   PoolHistory history_;

@@ -205,7 +205,8 @@ TEST_F(CheckerTest, OnlyPinnedMemoryOfTheHostIsTracked) {
   checker_.pin({{5000, 5100}});
   EXPECT_TRUE(checker_.tracks({&use, 1}));
   EXPECT_EQ(checker_.liveBlocks().size(), 1u);
-  checker_.unpin(address(5000));
+  Findings findings;
+  checker_.unpin(address(5000), findings);
   EXPECT_FALSE(checker_.tracks({&use, 1}));
   EXPECT_TRUE(checker_.liveBlocks().empty());
 }
