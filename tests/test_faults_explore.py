@@ -1,5 +1,6 @@
 """explore(): each way in which a function can fail to survive a failure is found."""
 
+import os
 import threading
 
 import pytest
@@ -9,6 +10,7 @@ from torch import nn
 from torch_openreg.openreg.faults._shrink import smallest
 
 explore = torch.openreg.faults.explore
+Finding, Task = torch.openreg.faults.Finding, torch.openreg.faults.Task
 
 
 @pytest.fixture(autouse=True)
@@ -199,12 +201,33 @@ def two_streams(wait):
     return y
 
 
+@pytest.mark.skipif(
+    os.environ.get("OPENREG_EXECUTOR") == "process",
+    reason="the race does not show in a device process",
+)
 def test_a_missing_wait_is_shrunk_to_the_delays_that_show_it():
     found = explore(lambda: two_streams(wait=False), schedules=10)
     (finding,) = found.findings
     assert finding.problem == "wrong number"
     assert 1 <= len(finding.delays) <= 2
     assert "delayed: task" in str(found)
+
+
+def test_a_failing_schedule_has_a_picture(tmp_path):
+    tasks = [Task(i, f"aten::op{i}", i % 2, 0) for i in range(20)]
+    finding = Finding("schedule 3", "wrong number", "it differs", [tasks[9]], tasks)
+    finding.save(tmp_path / "schedule.html")
+    page = (tmp_path / "schedule.html").read_text()
+    assert page.count("<rect") == 13  # and not all twenty
+    assert page.count('class="missing"') == 1
+    assert "task 9 delayed" in page and "stream 1 of device 0" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_a_failure_that_is_no_schedule_has_no_picture(tmp_path):
+    finding = Finding("oom@alloc:1", "leaked memory", "4 bytes are left")
+    with pytest.raises(ValueError, match="only a schedule has a picture"):
+        finding.save(tmp_path / "page.html")
 
 
 def test_work_that_is_in_order_passes_under_every_schedule():

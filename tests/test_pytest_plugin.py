@@ -1,5 +1,7 @@
 """The pytest plugin, on suites in a folder of their own."""
 
+import os
+
 import pytest
 import torch
 
@@ -10,6 +12,10 @@ import torch.utils._pytree
 assert torch.openreg.device_count() > 0
 
 pytest_plugins = ["pytester"]
+in_one_process = pytest.mark.skipif(
+    os.environ.get("OPENREG_EXECUTOR") == "process",
+    reason="the sanitizer refuses device processes, and races do not show there",
+)
 
 
 @pytest.fixture
@@ -106,6 +112,7 @@ def test_all_were_there(openreg_schedule):
     result.stdout.fnmatch_lines(["*test_any?adversarial?*"])
 
 
+@in_one_process
 def test_an_adversarial_schedule_shows_a_race(run):
     code = """
 def test_racy():
@@ -121,6 +128,43 @@ def test_racy():
     run(code).assert_outcomes(passed=1)
     result = run(code, "--openreg-schedules=auto,adversarial")
     result.assert_outcomes(passed=1, failed=1)
+
+
+RACE = """
+def test_racy():
+    x = torch.ones(4, device="openreg")
+    side = torch.openreg.Stream()
+    with torch.openreg.stream(side):
+        y = x + 1
+    torch.openreg.synchronize()
+
+def test_right():
+    x = torch.ones(4, device="openreg")
+    assert (x + 1).tolist() == [2] * 4
+"""
+
+
+@in_one_process
+def test_what_the_sanitizer_finds_fails_the_test_with_both_stacks(run):
+    run(RACE).assert_outcomes(passed=2)
+    result = run(RACE, "--openreg-sanitize=all")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*SanitizerError: openreg sanitizer: race: aten::add reads*",
+            "*x = torch.ones(4, device=*",
+            "*y = x + 1*",
+            "*wait_stream*",
+        ]
+    )
+    assert torch.openreg.sanitizer.enabled_checks() == ()
+
+
+@in_one_process
+def test_what_a_test_leaves_is_a_failure_of_the_sanitizer(run):
+    result = run(LEAK, "--openreg-sanitize=leak", "--openreg-allow-leaks")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*4000 bytes of device memory made here is left*"])
 
 
 def test_a_fault_plan_is_in_force_in_the_test_only(run):
@@ -194,6 +238,9 @@ def test_waits():
     with pytest.raises(RuntimeError, match="synchroniz"):
         with no_sync():
             y.sum().item()
+    with pytest.raises(RuntimeError, match="synchroniz"):
+        with no_sync():
+            y[y > 1]
     assert y.sum().item() == 8
 """
     ).assert_outcomes(passed=2)
@@ -246,3 +293,60 @@ def test_a_suite_runs_under_xdist_and_for_cuda(pytester, monkeypatch, name, work
         "--openreg", "-n", workers, "--openreg-schedules=adversarial"
     )
     result.assert_outcomes(passed=3, errors=1)
+
+
+MODEL = """
+import torch
+
+
+def prefetch(batches, device):
+    side = torch.{name}.Stream()
+    for batch in batches:
+        with torch.{name}.stream(side):
+            upcoming = batch.to(device, non_blocking=True)
+        {wait}
+        yield upcoming
+
+
+def total(batches, device):
+    return sum(batch.sum() for batch in prefetch(batches, device))
+"""
+
+SUITE = """
+import torch
+from training.loader import total
+
+
+def test_total():
+    batches = [torch.ones(64).pin_memory() for _ in range(3)]
+    assert total(batches, "{name}").item() == 192
+"""
+
+
+# As docs/pytest_plugin.md tells a new user: a repository without a word about us.
+@in_one_process
+@pytest.mark.parametrize(
+    "name", ["openreg", pytest.param("cuda", marks=pytest.mark.slow)]
+)
+def test_a_repository_of_its_own_needs_no_configuration(tmp_path, start_python, name):
+    def run(wait, *options):
+        loader.write_text(MODEL.format(name=name, wait=wait))
+        command = ["-q", "-p", "no:cacheprovider", "--openreg", *options]
+        code = f"import pytest, sys; sys.exit(pytest.main({command!r}))"
+        return start_python(code, tmp_path, OPENREG_AS=name, OPENREG_QUIET="1")
+
+    (tmp_path / "training").mkdir()
+    (tmp_path / "tests").mkdir()
+    loader = tmp_path / "training" / "loader.py"
+    suite = tmp_path / "tests" / "test_loader.py"
+    suite.write_text(SUITE.format(name=name))
+    ini = '[tool.pytest.ini_options]\npythonpath = ["."]\n'
+    (tmp_path / "pyproject.toml").write_text(ini)
+
+    wrong = run("pass", "--openreg-sanitize=race")
+    assert wrong.returncode == 1
+    assert f'{loader}", line 9, in prefetch' in wrong.stdout
+    right = f"""torch.{name}.current_stream().wait_stream(side)
+        upcoming.record_stream(torch.{name}.current_stream())"""
+    fixed = run(right, "--openreg-sanitize=all", "--openreg-schedules=auto,adversarial")
+    assert (fixed.returncode, "2 passed" in fixed.stdout) == (0, True), fixed.stdout

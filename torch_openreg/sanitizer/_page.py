@@ -38,10 +38,11 @@ markerHeight="8" orient="auto"><path d="M0 0L10 5L0 10z" fill="#d1242f"/></marke
 """
 
 
-def _lane(name: str, y: int) -> str:
+def lane(name: str, y: int, right: int = RIGHT) -> str:
+    """A line for what a stream does, with its name."""
     return (
         f'<text x="10" y="{y + 5}">{html.escape(name)}</text>'
-        f'<line x1="{LEFT}" x2="{RIGHT}" y1="{y}" y2="{y}" stroke="#8c959f"/>'
+        f'<line x1="{LEFT}" x2="{right}" y1="{y}" y2="{y}" stroke="#8c959f"/>'
     )
 
 
@@ -68,9 +69,9 @@ def _picture(earlier: Access, later: Access, memory: str) -> str:
     below = top if earlier.stream == later.stream else top + LANE
     start, end = (FIRST + BOX, top), (SECOND, below)
     height = below + 70
-    lanes = _lane(earlier.stream, top)
+    lanes = lane(earlier.stream, top)
     if below != top:
-        lanes += _lane(later.stream, below)
+        lanes += lane(later.stream, below)
     return (
         f'<svg viewBox="0 0 {RIGHT + 20} {height}" role="img">{ARROW}{lanes}'
         f"{_box(earlier, FIRST, top)}{_box(later, SECOND, below)}"

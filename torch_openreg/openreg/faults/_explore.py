@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -34,12 +35,24 @@ class Finding:
             afterwards"``, ``"fails afterwards"``, ``"leaked memory"`` or ``"fails"``
         detail: what was seen
         delays: of a schedule: the smallest set of tasks whose delay still fails
+        tasks: of a schedule: all that was queued, in the order of the calls
     """
 
     where: str
     problem: str
     detail: str
     delays: list[Task] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list, repr=False)
+
+    def save(self, path: str | Path) -> None:
+        """Write a page with a picture of the schedule, for a browser."""
+        from ._page import page
+
+        if not self.tasks:
+            raise ValueError(
+                f"only a schedule has a picture, but this is {self.problem} at {self.where}"
+            )
+        Path(path).write_text(page(self), encoding="utf-8")
 
     def __str__(self) -> str:
         lines = [f"{self.problem} at {self.where}: {self.detail}"]
@@ -219,6 +232,7 @@ class _Explorer:
                 "fails" if outcome.error else "wrong number",
                 told,
                 [tasks[number] for number in numbers],
+                tasks,
             )
         )
 
