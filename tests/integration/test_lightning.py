@@ -13,6 +13,7 @@ from lightning.pytorch.strategies import SingleDeviceStrategy
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from torch_openreg import sanitizer
 from torch_openreg.contrib.lightning import OpenRegAccelerator, SingleOpenRegStrategy
 
 # Lightning's advice about loaders and folders, and what torch says to Lightning.
@@ -104,6 +105,11 @@ def test_training_gives_the_losses_of_the_cpu(make_trainer):
         name: value.item() for name, value in there.callback_metrics.items()
     }
     assert set(measured) == {"train_loss", "val_loss"}
+
+
+def test_the_sanitizer_finds_nothing_in_training(make_trainer):
+    with sanitizer.check("race,memory,init"):
+        fit(make_trainer("openreg", gradient_clip_val=0.5))
 
 
 @pytest.mark.parametrize("devices", [[1], "1,"])

@@ -14,6 +14,7 @@ from transformers import (
     LlamaForCausalLM,
 )
 
+from torch_openreg import sanitizer
 from torch_openreg.contrib import transformers as contrib
 from torch_openreg.contrib.accelerate import max_memory
 
@@ -124,6 +125,12 @@ def test_training_gives_the_losses_of_the_cpu(kind, train):
     assert len(history(here)) == 6
     assert history(here) == history(there)
     assert here.evaluate()["eval_loss"] == there.evaluate()["eval_loss"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_sanitizer_finds_nothing_in_training(kind, train):
+    with sanitizer.check("race,memory,init"):
+        train(NAME, kind, bf16=True)
 
 
 def test_predictions_are_those_of_the_cpu(train):
