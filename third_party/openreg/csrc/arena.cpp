@@ -14,16 +14,26 @@ std::optional<size_t> Arena::allocate(size_t bytes) {
   if (bytes > capacity_ - used_) {
     return std::nullopt;
   }
-  const auto offset = place(bytes, false);
+  const auto offset = place(bytes, {});
   used_ += offset ? bytes : 0;
   return offset;
 }
 
 std::optional<size_t> Arena::borrow(size_t bytes) {
-  return place(bytes, true);
+  return place(bytes, {.borrowed = true});
 }
 
-std::optional<size_t> Arena::place(size_t bytes, bool borrowed) {
+std::optional<size_t> Arena::reserve(size_t bytes) {
+  return place(bytes, {.reserved = true});
+}
+
+bool Arena::take(size_t bytes) {
+  const bool fits = bytes <= capacity_ - used_;
+  used_ += fits ? bytes : 0;
+  return fits;
+}
+
+std::optional<size_t> Arena::place(size_t bytes, const Range& kind) {
   const auto fit = freeBySize_.lower_bound({bytes, 0});
   if (fit == freeBySize_.end()) {
     return std::nullopt;
@@ -32,7 +42,11 @@ std::optional<size_t> Arena::place(size_t bytes, bool borrowed) {
   removeFree(range);
   const size_t offset = range->first;
   const Range whole = range->second;
-  range->second = {.bytes = bytes, .allocated = true, .borrowed = borrowed};
+  range->second = {
+      .bytes = bytes,
+      .allocated = true,
+      .borrowed = kind.borrowed,
+      .reserved = kind.reserved};
 
   if (whole.bytes > bytes) {
     const size_t restOffset = offset + bytes;
@@ -47,7 +61,7 @@ std::optional<size_t> Arena::place(size_t bytes, bool borrowed) {
 void Arena::release(size_t offset) {
   auto range = ranges_.find(offset);
   size_t bytes = range->second.bytes;
-  used_ -= range->second.borrowed ? 0 : bytes;
+  used_ -= range->second.borrowed || range->second.reserved ? 0 : bytes;
   size_t dirtyBegin = offset;
   size_t dirtyEnd = offset + bytes;
   const auto widenBy = [&](const Range& neighbour) {

@@ -23,6 +23,7 @@ class Arena {
     size_t bytes = 0;
     bool allocated = false;
     bool borrowed = false; // of an allocated range: see borrow()
+    bool reserved = false; // of an allocated range: see reserve()
     int openings = 0; // of an allocated range: orMemoryUnprotect() calls
     // Of a free range: the part that may still hold pages, if not empty, and
     // the other ranges that have such a part.
@@ -42,7 +43,14 @@ class Arena {
   /// The same for memory of others, which does not count as used.
   std::optional<size_t> borrow(size_t bytes);
 
-  /// Frees the range that allocate() or borrow() placed at `offset`. It counts as dirty.
+  /// The same for addresses without memory, which is taken and given back apart.
+  std::optional<size_t> reserve(size_t bytes);
+  bool take(size_t bytes);
+  void giveBack(size_t bytes) {
+    used_ -= bytes;
+  }
+
+  /// Frees the range that one of these placed at `offset`. It counts as dirty.
   void release(size_t offset);
 
   /// The allocated range that `offset` lies in, or nullptr.
@@ -67,7 +75,7 @@ class Arena {
  private:
   using Ranges = std::pmr::map<size_t, Range>;
 
-  std::optional<size_t> place(size_t bytes, bool borrowed);
+  std::optional<size_t> place(size_t bytes, const Range& kind);
 
   void addFree(Ranges::iterator range);
   void removeFree(Ranges::iterator range);

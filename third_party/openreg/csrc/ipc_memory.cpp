@@ -16,8 +16,8 @@ orError_t DeviceMemory::share(
     ipc::Handle* handle) {
   std::lock_guard lock(mutex_);
   const Arena::Entry* entry = find(pointer);
-  if (!entry || addresses_.deviceAddress(device_) + entry->first != pointer ||
-      entry->second.borrowed) {
+  const auto [offset, bytes] = liveAround(pointer);
+  if (bytes == 0 || offset != offsetOf(pointer) || entry->second.borrowed) {
     return fail(
         orErrorInvalidValue,
         entry && entry->second.borrowed
@@ -27,23 +27,29 @@ orError_t DeviceMemory::share(
               "orMemGetAddressRange() tells where one begins",
         pointer);
   }
-  std::shared_ptr<ipc::Shared>& shared = shared_[entry->first];
+  std::shared_ptr<ipc::Shared>& shared = shared_[{offset, bytes}];
   if (!shared) {
     shared = runtime().shared.create([&](ipc::Shared& made) {
       made.file = os::identify(memory_);
-      made.offset = entry->first;
-      made.bytes = entry->second.bytes;
+      made.offset = offset;
+      made.bytes = bytes;
       made.device = number;
     });
   }
   if (!shared) {
-    shared_.erase(entry->first);
+    shared_.erase({offset, bytes});
     return fail(
         orErrorMemoryAllocation,
         "too many allocations and events are shared; free some");
   }
   *handle = runtime().shared.handleOf(ipc::Kind::Memory, *shared);
   return orSuccess;
+}
+
+void DeviceMemory::stopSharing(size_t offset, size_t bytes) {
+  shared_.erase(
+      shared_.lower_bound({offset, 0}),
+      shared_.lower_bound({offset + bytes, 0}));
 }
 
 // docs:begin ipc-borrow

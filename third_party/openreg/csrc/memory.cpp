@@ -6,15 +6,14 @@
 #include "runtime.h"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
+#include <tuple>
 
 namespace openreg {
 namespace {
 
 // docs:begin page-return
-// Address space is cheap, so fragmentation need not cost memory.
-constexpr size_t kSpacePerByte = 2;
-
 // Below a block of this size, freed pages go back in batches of the next one.
 constexpr size_t kReturnAtOnce = kMiB;
 constexpr size_t kReturnBatch = 8 * kMiB;
@@ -25,41 +24,6 @@ size_t roundUp(size_t bytes, size_t unit) {
 }
 
 } // namespace
-
-AddressSpace::AddressSpace(const std::vector<orDeviceProp>& devices)
-    : count_(devices.size()) {
-  for (const orDeviceProp& device : devices) {
-    stride_ = std::max(stride_, kSpacePerByte * device.totalGlobalMem);
-  }
-}
-
-void AddressSpace::reserve() {
-  std::call_once(reserved_, [this] {
-    process::markUsed();
-    void* device = os::reserve(count_ * stride_);
-    void* kernel = os::reserve(count_ * stride_);
-    if (!device || !kernel) {
-      throw std::bad_alloc();
-    }
-    kernelBase_.store(reinterpret_cast<uintptr_t>(kernel));
-    deviceBase_.store(reinterpret_cast<uintptr_t>(device));
-  });
-}
-
-int AddressSpace::deviceOf(const void* pointer) const {
-  const uintptr_t base = deviceBase_.load();
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
-  return base != 0 && address >= base && address - base < count_ * stride_
-      ? static_cast<int>((address - base) / stride_)
-      : -1;
-}
-
-bool AddressSpace::overlaps(const void* pointer, size_t bytes) const {
-  const uintptr_t base = deviceBase_.load();
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
-  return base != 0 && address < base + count_ * stride_ &&
-      address + bytes > base;
-}
 
 DeviceMemory::DeviceMemory(int device, size_t capacity, AddressSpace& addresses)
     : device_(device),
@@ -124,24 +88,34 @@ void* DeviceMemory::allocate(size_t bytes) {
 
 Arena::Entry* DeviceMemory::find(const void* pointer) {
   return addresses_.deviceOf(pointer) == device_
-      ? arena_.find(static_cast<size_t>(
-            static_cast<const char*>(pointer) -
-            addresses_.deviceAddress(device_)))
+      ? arena_.find(offsetOf(pointer))
       : nullptr;
+}
+
+size_t DeviceMemory::offsetOf(const void* pointer) const {
+  return static_cast<size_t>(
+      static_cast<const char*>(pointer) - addresses_.deviceAddress(device_));
 }
 
 bool DeviceMemory::isStart(const void* pointer) {
   std::lock_guard lock(mutex_);
   const Arena::Entry* entry = find(pointer);
-  return entry && addresses_.deviceAddress(device_) + entry->first == pointer;
+  return entry && entry->first == offsetOf(pointer) && !entry->second.reserved;
+}
+
+std::pair<size_t, size_t> DeviceMemory::liveAround(const void* pointer) {
+  const Arena::Entry* entry = find(pointer);
+  if (!entry || entry->second.reserved) {
+    return entry ? openAround(*entry, offsetOf(pointer)) : std::pair(0UL, 0UL);
+  }
+  return {entry->first, entry->second.bytes};
 }
 
 std::pair<void*, size_t> DeviceMemory::rangeAround(const void* pointer) {
   std::lock_guard lock(mutex_);
-  const Arena::Entry* entry = find(pointer);
-  return entry ? std::pair<void*, size_t>(
-                     addresses_.deviceAddress(device_) + entry->first,
-                     entry->second.bytes)
+  const auto [offset, bytes] = liveAround(pointer);
+  return bytes ? std::pair<void*, size_t>(
+                     addresses_.deviceAddress(device_) + offset, bytes)
                : std::pair<void*, size_t>();
 }
 
@@ -160,10 +134,12 @@ bool DeviceMemory::isBorrowed(const void* pointer) {
   return entry && entry->second.borrowed;
 }
 
-void DeviceMemory::setAccess(const Arena::Entry& entry, os::Access access) {
-  const auto& [offset, range] = entry;
+void DeviceMemory::setHostAccess(
+    size_t offset,
+    size_t bytes,
+    os::Access access) {
   if (!os::setAccess(
-          addresses_.deviceAddress(device_) + offset, range.bytes, access)) {
+          addresses_.deviceAddress(device_) + offset, bytes, access)) {
     throw std::bad_alloc(); // the system splits no more mappings
   }
 }
@@ -171,15 +147,15 @@ void DeviceMemory::setAccess(const Arena::Entry& entry, os::Access access) {
 bool DeviceMemory::free(void* pointer) {
   std::lock_guard lock(mutex_);
   Arena::Entry* entry = find(pointer);
-  if (!entry || addresses_.deviceAddress(device_) + entry->first != pointer ||
-      entry->second.borrowed) {
+  if (!entry || entry->first != offsetOf(pointer) || entry->second.borrowed ||
+      entry->second.reserved) {
     return false;
   }
   if (entry->second.openings > 0) {
-    setAccess(*entry, os::Access::None);
+    setHostAccess(entry->first, entry->second.bytes, os::Access::None);
   }
   const size_t bytes = entry->second.bytes;
-  shared_.erase(entry->first);
+  stopSharing(entry->first, bytes);
   arena_.release(entry->first);
   if (bytes >= kReturnAtOnce || arena_.dirtyBytes() >= kReturnBatch) {
     arena_.cleanDirty([this](size_t begin, size_t size) {
@@ -192,14 +168,21 @@ bool DeviceMemory::free(void* pointer) {
 orError_t DeviceMemory::changeOpenings(void* pointer, int by) {
   std::lock_guard lock(mutex_);
   Arena::Entry* entry = find(pointer);
-  if (!entry) {
+  if (!entry || liveAround(pointer).second == 0) {
     return fail(
         orErrorInvalidValue,
         "%p is not in a live allocation of device %d",
         pointer,
         device_);
   }
-  const int openings = entry->second.openings + by;
+  const auto [offset, bytes, now] = [&]() -> std::tuple<size_t, size_t, int&> {
+    if (entry->second.reserved) {
+      auto& [begin, piece] = *pieceAround(offsetOf(pointer));
+      return {begin, piece.bytes, piece.openings};
+    }
+    return {entry->first, entry->second.bytes, entry->second.openings};
+  }();
+  const int openings = now + by;
   if (openings < 0) {
     return fail(
         orErrorInvalidValue,
@@ -207,10 +190,11 @@ orError_t DeviceMemory::changeOpenings(void* pointer, int by) {
         "one orMemoryUnprotect()",
         pointer);
   }
-  if (openings == 0 || entry->second.openings == 0) {
-    setAccess(*entry, openings ? os::Access::ReadWrite : os::Access::None);
+  if (openings == 0 || now == 0) {
+    setHostAccess(
+        offset, bytes, openings ? os::Access::ReadWrite : os::Access::None);
   }
-  entry->second.openings = openings;
+  now = openings;
   return orSuccess;
 }
 

@@ -3,6 +3,8 @@
 
 #include "openreg/device.h"
 #include "openreg/memory.h"
+#include "openreg/virtual_memory.h"
+#include "address_space.h"
 #include "arena.h"
 #include "ipc.h"
 #include "os.h"
@@ -15,48 +17,6 @@
 #include <vector>
 
 namespace openreg {
-
-/// The address space of all devices, reserved on first use: device i owns
-/// [i * stride, (i + 1) * stride) of two ranges. The first holds device
-/// addresses, at which nothing is readable; the second holds the same bytes for
-/// kernels. Their distance is one constant.
-///
-/// Threads: any may call anything.
-class AddressSpace {
- public:
-  explicit AddressSpace(const std::vector<orDeviceProp>& devices);
-
-  /// Makes sure that the ranges are reserved. Throws std::bad_alloc.
-  void reserve();
-
-  /// The device that owns a device address, or -1.
-  int deviceOf(const void* pointer) const;
-
-  /// A device address as kernels see it.
-  void* kernelAddress(const void* pointer) const {
-    return reinterpret_cast<void*>(
-        reinterpret_cast<uintptr_t>(pointer) - deviceBase_.load() +
-        kernelBase_.load());
-  }
-
-  /// Whether any of the bytes has a device address.
-  bool overlaps(const void* pointer, size_t bytes) const;
-
-  size_t stride() const {
-    return stride_;
-  }
-  char* deviceAddress(int device) const {
-    return reinterpret_cast<char*>(deviceBase_.load()) +
-        static_cast<size_t>(device) * stride_;
-  }
-
- private:
-  size_t count_;
-  size_t stride_ = 0;
-  std::once_flag reserved_;
-  std::atomic<uintptr_t> deviceBase_{0}; // 0: not reserved yet
-  std::atomic<uintptr_t> kernelBase_{0};
-};
 
 /// The memory of one device.
 ///
@@ -89,6 +49,24 @@ class DeviceMemory {
   /// The live allocation around `pointer`; {nullptr, 0} if there is none.
   std::pair<void*, size_t> rangeAround(const void* pointer);
 
+  // --- in reserved ranges (mapped_pieces.cpp) ---
+  // Those with a status set the thread's error if they fail.
+
+  /// A new range of addresses, or nullptr.
+  void* reserve(size_t bytes);
+  orError_t unreserve(void* pointer, size_t bytes);
+  /// Memory without an address, or 0 if there is not that much.
+  uint64_t create(size_t bytes);
+  /// Returns false if there is no such memory.
+  bool release(uint64_t memory);
+  orError_t mapPiece(void* pointer, size_t bytes, uint64_t memory);
+  orError_t setAccess(void* pointer, size_t bytes, bool isOpen);
+  /// Whether unmapPieces() would work but for the state of the device.
+  orError_t checkPieces(void* pointer, size_t bytes);
+  orError_t unmapPieces(void* pointer, size_t bytes);
+
+  // --- for the host ---
+
   /// Opens or closes an allocation for the host, see orMemoryUnprotect().
   orError_t changeOpenings(void* pointer, int by);
 
@@ -112,20 +90,55 @@ class DeviceMemory {
     int openings;
   };
 
+  /// Memory from create().
+  struct Memory {
+    size_t bytes;
+    bool isReleased = false;
+    bool wasMapped = false;
+    bool isMapped = false;
+  };
+  /// Memory in a reserved range.
+  struct Piece {
+    size_t bytes;
+    uint64_t memory;
+    bool isOpen = false; // for kernels and copies
+    int openings = 0; // for the host
+  };
+  using Pieces = std::map<size_t, Piece>;
+
   Arena::Entry* find(const void* pointer);
+  /// Offset and bytes of the allocation around a pointer, or of the pieces that touch
+  /// there; {0, 0} if there is none.
+  std::pair<size_t, size_t> liveAround(const void* pointer);
+  std::pair<size_t, size_t> openAround(const Arena::Entry& range, size_t at);
+  Pieces::iterator pieceAround(size_t offset);
+  /// The pieces that make up the bytes; an empty range, with the thread's error set, if
+  /// they do not.
+  std::pair<Pieces::iterator, Pieces::iterator> piecesOf(
+      void* pointer,
+      size_t bytes);
+  void forgetIfUnused(uint64_t memory);
+  /// What starts within the bytes and was shared is gone.
+  void stopSharing(size_t offset, size_t bytes);
+  size_t offsetOf(const void* pointer) const;
   void map();
   bool mapViews(int memory, size_t from, size_t offset, size_t bytes);
   void takeBack(size_t offset);
-  void setAccess(const Arena::Entry& entry, os::Access access);
+  void setHostAccess(size_t offset, size_t bytes, os::Access access);
 
   const int device_;
   AddressSpace& addresses_;
   std::mutex mutex_;
   Arena arena_;
   int memory_ = -1; // descriptor; -1: not mapped yet
-  // By offset: what others may open, and what is theirs.
-  std::map<size_t, std::shared_ptr<ipc::Shared>> shared_;
+  // What others may open, by offset and bytes: more may have been mapped since.
+  std::map<std::pair<size_t, size_t>, std::shared_ptr<ipc::Shared>> shared_;
+  // What is theirs, by offset.
   std::map<size_t, Loan> loans_;
+  Pieces pieces_; // by offset
+  std::map<uint64_t, Memory> memories_;
+  uint64_t lastMemory_ = 0;
+  size_t reservedBytes_ = 0; // addresses of all ranges
 };
 
 } // namespace openreg

@@ -42,6 +42,7 @@
 #include "openreg/schedule.h"
 #include "openreg/stream.h"
 #include "openreg/transfer.h"
+#include "openreg/virtual_memory.h"
 
 #ifdef __cplusplus
 #include "openreg.inl"
