@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <sstream>
+#include <vector>
 
 namespace c10::openreg {
 
@@ -49,6 +50,20 @@ orPointerAttributes lookUp(const void* pointer) noexcept {
   return attributes;
 }
 
+void noteMapped(void* pointer, size_t bytes) {
+  if (kernelDistance.load(std::memory_order_relaxed) == 0) {
+    findKernelDistance(pointer);
+  }
+  noteAddresses(pointer, bytes);
+  observe(&RuntimeObserver::onMap, pointer, bytes);
+}
+
+[[noreturn]] void throwNotOurs(orError_t status, const void* pointer) {
+  std::ostringstream what;
+  what << pointer << " is not memory of an openreg device";
+  throwError(status, what.str());
+}
+
 } // namespace
 
 void* mallocOn(int device, size_t bytes) {
@@ -61,20 +76,43 @@ void* mallocOn(int device, size_t bytes) {
     return nullptr;
   }
   OPENREG_CHECK(status);
-  if (kernelDistance.load(std::memory_order_relaxed) == 0) {
-    findKernelDistance(pointer);
-  }
-  noteAddresses(pointer, bytes);
-  observe(&RuntimeObserver::onMap, pointer, bytes);
+  noteMapped(pointer, bytes);
   return pointer;
+}
+
+bool mapOn(int device, void* pointer, size_t bytes, size_t unit) {
+  const DeviceScope scope(device);
+  const WithoutFaults part; // of an allocation that its caller asks for
+  // All memory is made before any is mapped: unmapping would have to wait.
+  std::vector<orMemHandle_t> pieces(bytes / unit);
+  orError_t status = orSuccess;
+  for (size_t i = 0; i < pieces.size() && status == orSuccess; ++i) {
+    status = orMemCreate(&pieces[i], unit);
+  }
+  auto* place = static_cast<char*>(pointer);
+  for (orMemHandle_t piece : pieces) {
+    if (status == orSuccess) {
+      OPENREG_CHECK(orMemMap(place, unit, piece));
+      place += unit;
+    }
+    if (piece) { // a mapping keeps its memory: nobody needs the handle
+      OPENREG_CHECK_WARN(orMemRelease(piece));
+    }
+  }
+  if (status == orErrorMemoryAllocation) {
+    orGetLastError(); // the caller makes an exception of it
+    return false;
+  }
+  OPENREG_CHECK(status);
+  OPENREG_CHECK(orMemSetAccess(pointer, bytes, orMemAccessReadWrite));
+  noteMapped(pointer, bytes);
+  return true;
 }
 
 int deviceOfPointer(const void* pointer) {
   const orPointerAttributes attributes = lookUp(pointer);
   if (attributes.type != orMemoryTypeDevice) {
-    std::ostringstream what;
-    what << pointer << " is not memory of an openreg device";
-    throwError(orErrorInvalidValue, what.str());
+    throwNotOurs(orErrorInvalidValue, pointer);
   }
   return attributes.device;
 }
@@ -89,12 +127,15 @@ bool isPinned(const void* pointer) noexcept {
 
 // Another process's memory is reached by whichever device it was opened for.
 ptrdiff_t detail::distanceFor(const void* pointer) {
-  const int device = deviceOfPointer(pointer);
+  const orPointerAttributes attributes = lookUp(pointer);
+  if (attributes.type != orMemoryTypeDevice) {
+    throwNotOurs(orErrorIllegalAddress, pointer);
+  }
   const ptrdiff_t known = kernelDistance.load(std::memory_order_relaxed);
   if (known != 0) {
     return known;
   }
-  const DeviceScope scope(device);
+  const DeviceScope scope(attributes.device);
   return findKernelDistance(pointer);
 }
 

@@ -62,4 +62,9 @@ bool isPinned(const void* pointer) noexcept;
 /// Memory straight from a device; nullptr if it has not that much.
 void* mallocOn(int device, size_t bytes);
 
+/// Puts memory of a device behind addresses that were reserved there, in pieces of
+/// `unit` bytes, which can be taken back one by one. Returns false, and nothing
+/// changes, if the device has not that much.
+bool mapOn(int device, void* pointer, size_t bytes, size_t unit);
+
 } // namespace c10::openreg

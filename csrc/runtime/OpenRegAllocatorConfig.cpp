@@ -20,6 +20,7 @@ PoolConfig poolConfig() {
   config.maxNonSplitRounding = Config::max_non_split_rounding_size();
   config.largeSegmentSize = Config::large_segment_size();
   config.garbageCollectionThreshold = Config::garbage_collection_threshold();
+  config.expandableSegments = Config::use_expandable_segments();
   const auto& divisions = Config::roundup_power2_divisions();
   std::copy_n(
       divisions.begin(),

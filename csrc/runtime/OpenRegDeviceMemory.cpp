@@ -4,7 +4,7 @@
 #include "runtime/OpenRegCapture.h"
 #include "runtime/OpenRegRunningHere.h"
 
-#include <optional>
+#include <memory>
 
 namespace c10::openreg {
 namespace {
@@ -15,15 +15,39 @@ class PoolDevice final : public BlockDevice {
   explicit PoolDevice(int index) : index_(index) {}
 
   void* mapSegment(size_t bytes, Stream stream) override {
-    // Memory for what is being captured: it is not part of the graph itself.
-    std::optional<RelaxedCapture> relaxed;
-    if (isCapturing(static_cast<orStream_t>(stream))) {
-      relaxed.emplace();
-    }
+    const auto relaxed = relaxedFor(stream);
     return mallocOn(index_, bytes);
   }
   void unmapSegment(void* segment) override {
     OPENREG_CHECK_WARN(orFree(segment));
+  }
+
+  // As on CUDA a range is somewhat larger than the device, so that one is enough. Other
+  // streams and pools have less when addresses run short.
+  std::pair<void*, size_t> reserveRange(size_t bytes, size_t unit) override {
+    const DeviceScope scope(index_);
+    size_t total = 0;
+    OPENREG_CHECK(orMemGetInfo(nullptr, &total));
+    for (const size_t most : {total + total / 8, total / 8, bytes}) {
+      const size_t size = most / unit * unit;
+      void* range = nullptr;
+      if (size >= bytes && orMemAddressReserve(&range, size) == orSuccess) {
+        return {range, size};
+      }
+    }
+    orGetLastError(); // a plain segment is tried next
+    return {nullptr, 0};
+  }
+  void releaseRange(void* range, size_t bytes) override {
+    OPENREG_CHECK_WARN(orMemAddressFree(range, bytes));
+  }
+  bool mapRange(void* pointer, size_t bytes, size_t unit, Stream stream)
+      override {
+    const auto relaxed = relaxedFor(stream);
+    return mapOn(index_, pointer, bytes, unit);
+  }
+  void unmapRange(void* pointer, size_t bytes) override {
+    OPENREG_CHECK_WARN(orMemUnmap(pointer, bytes));
   }
 
   void checkUsable() override {
@@ -69,6 +93,13 @@ class PoolDevice final : public BlockDevice {
   }
 
  private:
+  // Memory for what is being captured: it is not part of the graph itself.
+  static std::unique_ptr<RelaxedCapture> relaxedFor(Stream stream) {
+    return isCapturing(static_cast<orStream_t>(stream))
+        ? std::make_unique<RelaxedCapture>()
+        : nullptr;
+  }
+
   const int index_;
 };
 

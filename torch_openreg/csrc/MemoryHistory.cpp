@@ -3,6 +3,7 @@
 
 #include "runtime/OpenRegDeviceAllocator.h"
 
+#include <c10/core/AllocatorConfig.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 
 #include <thread>
@@ -129,6 +130,10 @@ const char* nameOf(PoolTraceEntry::Action action) {
       return "segment_alloc";
     case PoolTraceEntry::SegmentFree:
       return "segment_free";
+    case PoolTraceEntry::SegmentMap:
+      return "segment_map";
+    case PoolTraceEntry::SegmentUnmap:
+      return "segment_unmap";
     case PoolTraceEntry::Snapshot:
       return "snapshot";
     default:
@@ -156,7 +161,7 @@ py::dict toDict(int device, const PoolSegmentInfo& segment, Frames& frames) {
   dict["segment_type"] = segment.isLarge ? "large" : "small";
   dict["segment_pool_id"] =
       py::make_tuple(segment.pool.first, segment.pool.second);
-  dict["is_expandable"] = false;
+  dict["is_expandable"] = segment.grows;
   frames.add(dict, segment.context);
   py::list blocks;
   for (const PoolBlockInfo& block : segment.blocks) {
@@ -187,7 +192,7 @@ py::dict toDict(int device, const PoolTraceEntry& entry, Frames& frames) {
   return dict;
 }
 
-// {segments, device_traces} of all devices, or the segments of a private pool.
+// {segments, device_traces, allocator_settings} of all devices, or the segments of a private pool.
 py::dict snapshot(const PoolId& pool, bool traces) {
   Frames frames;
   py::list segments, deviceTraces;
@@ -208,6 +213,10 @@ py::dict snapshot(const PoolId& pool, bool traces) {
   py::dict dict;
   dict["segments"] = segments;
   dict["device_traces"] = deviceTraces;
+  py::dict settings;
+  settings["expandable_segments"] = c10::CachingAllocator::
+      AcceleratorAllocatorConfig::use_expandable_segments();
+  dict["allocator_settings"] = settings;
   return dict;
 }
 

@@ -63,10 +63,8 @@ def _snapshot(device: Device = None) -> dict[str, Any]:
     tells them; pytorch.org/memory_viz and torch.cuda._memory_viz show it."""
     _lazy_init()
     snapshot = _C._memorySnapshot((0, 0), True)
-    snapshot["allocator_settings"] = {
-        "PYTORCH_ALLOC_CONF": torch._C._accelerator_getAllocatorSettings(),
-        "expandable_segments": False,
-    }
+    settings = torch._C._accelerator_getAllocatorSettings()
+    snapshot["allocator_settings"]["PYTORCH_ALLOC_CONF"] = settings
     snapshot["external_annotations"] = _C._memoryAnnotations()
     return snapshot
 

@@ -16,7 +16,9 @@ inline constexpr size_t kSmallestBlock = 512;
 
 /// A piece of a segment. The pool's lock guards it.
 struct alignas(64) PoolBlock {
-  enum State : uint8_t { Free, Allocated, Parked };
+  /// Of a segment that grows: Unmapped has addresses but no memory, and the memory of
+  /// one that is Leaving is being given back.
+  enum State : uint8_t { Free, Allocated, Parked, Unmapped, Leaving };
 
   char* pointer = nullptr;
   size_t size = 0;
@@ -30,11 +32,15 @@ struct alignas(64) PoolBlock {
   State state = Free;
   uint16_t sizeClass = 0; // while free
   bool listed = false; // in the table of addresses
+  bool grows = false; // its segment does
   int pendingEvents = 0; // while parked: events that hold it back
   std::vector<void*> usedBy; // while allocated: other streams noted for it
   PoolContext context; // of its allocation
   uint64_t freedAt = 0; // by the searches of its arena
 
+  bool hasMemory() const {
+    return state < Unmapped;
+  }
   bool isWholeSegment() const {
     return !before && !after;
   }

@@ -20,6 +20,26 @@ class BlockDevice {
   virtual void* mapSegment(size_t bytes, Stream stream) = 0;
   /// Takes it back; waits for work that may use it.
   virtual void unmapSegment(void* segment) = 0;
+  /// Addresses without memory, for `bytes` at least, a multiple of `unit`; {nullptr, 0}
+  /// if the device has none left.
+  virtual std::pair<void*, size_t> reserveRange(
+      size_t /*bytes*/,
+      size_t /*unit*/) {
+    return {nullptr, 0};
+  }
+  /// Gives addresses back, all of whose memory was taken back.
+  virtual void releaseRange(void* /*range*/, size_t /*bytes*/) {}
+  /// Puts memory behind addresses, in pieces of `unit` bytes, for work of the stream;
+  /// false, and nothing changes, if there is not enough.
+  virtual bool mapRange(
+      void* /*pointer*/,
+      size_t /*bytes*/,
+      size_t /*unit*/,
+      Stream /*stream*/) {
+    return false;
+  }
+  /// Takes whole pieces back; waits for work that may use them.
+  virtual void unmapRange(void* /*pointer*/, size_t /*bytes*/) {}
   /// Throws if the device is broken: then it takes nothing back.
   virtual void checkUsable() {}
   /// An event for all work of the stream so far; nullptr if there is none to wait

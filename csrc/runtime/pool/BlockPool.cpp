@@ -92,7 +92,10 @@ BlockPool::Block* BlockPool::take(const Request& request) {
 }
 
 inline BlockPool::Block* BlockPool::takeCached(FreeBlocks& from, size_t size) {
-  return from.take(size, sizes_.largestFor(size));
+  const size_t most = sizes_.largestFor(size);
+  return mayGrow_
+      ? from.takeBesideGrowing(size, most, sizes_.config().expandableSegments)
+      : from.take(size, most);
 }
 
 BlockPool::Block* BlockPool::takeFromLastResorts(const Request& request) {
@@ -293,18 +296,21 @@ void BlockPool::emptyCache(PoolId pool, const PoolContext& context) {
 void BlockPool::giveBack(
     Lock& lock,
     const std::vector<Block*>& segments,
-    const PoolContext& context) {
+    const PoolContext& context,
+    const std::vector<Block*>& freeInGrowing) {
   std::vector<void*> forgotten;
   for (Block* segment : segments) {
     forgotten.push_back(reserve_.forget(segment, context));
   }
+  const auto units = reserve_.shrink(freeInGrowing, context);
   // docs:begin wait-without-lock
   // Unmapping waits for the device, and what runs there may need the lock to
   // come to its end.
   lock.unlock();
-  reserve_.unmap(forgotten);
+  reserve_.unmap(forgotten, units);
   lock.lock();
   // docs:end wait-without-lock
+  reserve_.forgetUnits(units);
 }
 
 void BlockPool::releaseCache(
@@ -321,16 +327,18 @@ void BlockPool::releaseCache(
              arena && arena->users == 0) {
     waitForParked(lock, arena);
   }
-  const auto released = segments_.unused([&](const FreeBlocks& blocks) {
+  const auto isReleased = [&](const FreeBlocks& blocks) {
     const PoolArena& arena = blocks.arena;
     return &arena == &arenas_.defaultArena()
         ? all && !arenas_.hasRoutes()
         : arena.users == 0 && (all || arena.id == pool);
-  });
-  if (!released.empty()) {
+  };
+  const auto released = segments_.unused(isReleased);
+  const auto growing = segments_.freeInGrowing(isReleased);
+  if (!released.empty() || !growing.empty()) {
     device_.checkUsable();
   }
-  giveBack(lock, released, context);
+  giveBack(lock, released, context, growing);
   arenas_.forgetEmpty();
 }
 

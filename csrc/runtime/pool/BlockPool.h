@@ -51,7 +51,7 @@ class BlockPool {
   /// memory goes with the device.
   explicit BlockPool(BlockDevice& device, const PoolConfig& config = {})
       : device_(device) {
-    sizes_.set(config);
+    setConfig(config);
   }
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
@@ -111,6 +111,7 @@ class BlockPool {
   void setConfig(const PoolConfig& config) {
     const std::lock_guard lock(lock_);
     sizes_.set(config);
+    mayGrow_ |= config.expandableSegments;
   }
   PoolConfig config() {
     const std::lock_guard lock(lock_);
@@ -300,12 +301,14 @@ class BlockPool {
   void giveBack(
       Lock& lock,
       const std::vector<Block*>& segments,
-      const PoolContext& context);
+      const PoolContext& context,
+      const std::vector<Block*>& freeInGrowing = {});
 
   BlockDevice& device_;
   alignas(64) PoolLock lock_; // alone in its line: others spin on it
   // What each hit needs comes first.
   alignas(64) BlockSizes sizes_;
+  bool mayGrow_ = false; // some segments do: the setting was on once
   PoolCounters counters_;
   ParkedBlocks parked_{device_};
   Quarantine quarantine_;

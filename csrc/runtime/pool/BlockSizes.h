@@ -63,11 +63,18 @@ class BlockSizes {
                             : config_.maxSplitSize - 1;
   }
 
+  /// By how much a segment that grows does.
+  size_t growth(bool ofSmall) const {
+    return ofSmall ? kSmallSegment
+                   : roundUp(config_.largeSegmentSize, kOwnSegmentRounding);
+  }
+
   /// Whether `rest` bytes that a block has beyond `size` are worth a block of their
   /// own.
   bool worthSplitting(size_t size, size_t rest, bool fromSmall) const {
-    return fromSmall ? rest >= kSmallestBlock
-                     : rest > kLargestSmallBlock && !isOversize(size);
+    return fromSmall || config_.expandableSegments
+        ? rest >= kSmallestBlock
+        : rest > kLargestSmallBlock && !isOversize(size);
   }
 
  private:

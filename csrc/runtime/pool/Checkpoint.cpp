@@ -17,10 +17,12 @@ bool PoolCheckpoint::fits(const Segments& segments) const {
         size_t bytes = 0;
         const PoolBlock* block = firstOf(segments, segment);
         const bool same = block && block->home->arena.id == pool_;
-        for (; block; block = block->after) {
+        for (; block && block->hasMemory(); block = block->after) {
           bytes += block->size;
         }
-        return same && bytes == segment.size;
+        // One that grows may have grown since.
+        return same &&
+            (segment.grows ? bytes >= segment.size : bytes == segment.size);
       });
 }
 

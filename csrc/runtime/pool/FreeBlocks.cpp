@@ -1,6 +1,7 @@
 #include "runtime/pool/FreeBlocks.h"
 
 #include <utility>
+#include <vector>
 
 namespace c10::openreg {
 namespace {
@@ -14,7 +15,39 @@ uint64_t rank(const PoolBlock* block) {
   return reinterpret_cast<uintptr_t>(block->pointer) * 0x9E3779B97F4A7C15u;
 }
 
+/// What the block could become if memory were mapped after it.
+size_t reach(const PoolBlock* block) {
+  const PoolBlock* after = block->after;
+  return block->size +
+      (after && after->state == PoolBlock::Unmapped ? after->size : 0);
+}
+
 } // namespace
+
+PoolBlock* FreeBlocks::takeBesideGrowing(
+    size_t size,
+    size_t most,
+    bool usesGrowing) {
+  // Blocks that are passed over come back in the end, so that take() finds the next.
+  std::vector<PoolBlock*> passed;
+  PoolBlock* chosen = take(size, most);
+  while (chosen && chosen->grows) {
+    PoolBlock* const next = take(size, most);
+    const bool isBetter = next && reach(next) < reach(chosen);
+    if (usesGrowing && !isBetter) {
+      if (next) {
+        passed.push_back(next);
+      }
+      break;
+    }
+    passed.push_back(chosen);
+    chosen = next;
+  }
+  for (PoolBlock* block : passed) {
+    insert(block);
+  }
+  return chosen;
+}
 
 void FreeBlocks::insertIntoTree(PoolBlock** tree, PoolBlock* block) {
   while (*tree && rank(*tree) > rank(block)) {

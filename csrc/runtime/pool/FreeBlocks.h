@@ -68,6 +68,11 @@ class FreeBlocks {
     return found;
   }
 
+  /// The same where some blocks belong to segments that grow. As on CUDA such a block
+  /// counts as large as it can become, so the next larger one may be the better fit.
+  /// Without `usesGrowing` blocks of such segments are passed over.
+  PoolBlock* takeBesideGrowing(size_t size, size_t most, bool usesGrowing);
+
  private:
   static constexpr size_t kBits = 5; // of a size that its class tells
   static constexpr size_t kClasses = (64 - 9 - kBits + 1) << kBits;

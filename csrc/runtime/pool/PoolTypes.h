@@ -32,6 +32,8 @@ struct PoolConfig {
   /// The part of the limit beyond which unused segments are given back before a
   /// new one is asked for; 0: never. Has an effect only if there is a limit.
   double garbageCollectionThreshold = 0;
+  /// Whether there are few segments which grow, instead of many.
+  bool expandableSegments = false;
 };
 
 /// For which calls a caller should gather a context.
@@ -50,6 +52,8 @@ struct PoolTraceEntry {
     FreeCompleted, // later than requested if other streams used the block
     SegmentAlloc,
     SegmentFree,
+    SegmentMap, // of a segment that grows
+    SegmentUnmap,
     Snapshot,
     OutOfMemory,
   };
@@ -82,6 +86,7 @@ struct PoolSegmentInfo {
   size_t requested = 0, allocated = 0, active = 0; // bytes
   void* stream = nullptr;
   bool isLarge = false;
+  bool grows = false; // then it is a part with memory
   PoolId pool;
   PoolContext context; // of the allocation that needed it
   std::vector<PoolBlockInfo> blocks; // by address, without gaps

@@ -47,14 +47,32 @@ class Reserve {
   /// device has not that much.
   PoolBlock* map(FreeBlocks& home, size_t size, const PoolContext& context);
 
+  /// Takes what can be given back of free blocks of segments that grow out of the books.
+  /// It is then to be unmapped, and forgotten after.
+  std::vector<PoolBlock*> shrink(
+      const std::vector<PoolBlock*>& blocks,
+      const PoolContext& context);
+  void forgetUnits(const std::vector<PoolBlock*>& units);
+
   /// Takes an unused segment out of the books; it is then to be unmapped.
   void* forget(PoolBlock* segment, const PoolContext& context);
 
-  /// Gives memory back that was forgotten. Waits for the device.
-  void unmap(const std::vector<void*>& segments);
+  /// Gives memory back that was forgotten, or is Leaving. Waits for the device.
+  void unmap(
+      const std::vector<void*>& segments,
+      const std::vector<PoolBlock*>& units = {});
 
  private:
+  PoolBlock* grow(PoolBlock* block, size_t size, const PoolContext& context);
+  PoolBlock* addRange(
+      FreeBlocks& home,
+      size_t size,
+      const PoolContext& context);
+  PoolBlock* fill(PoolBlock* block, size_t size, const PoolContext& context);
   void count(const PoolBlock* segment, int change);
+  /// Gives the addresses of a segment back that has no memory left.
+  void releaseIfEmpty(PoolBlock* block);
+  void countBytes(FreeBlocks& home, int64_t bytes);
 
   BlockDevice& device_;
   const BlockSizes& sizes_;

@@ -27,6 +27,52 @@ class Segments {
       FreeBlocks& home,
       const PoolContext& context);
 
+  /// A new segment that grows by whole units: one block without memory.
+  PoolBlock* addGrowing(
+      void* pointer,
+      size_t bytes,
+      size_t unit,
+      FreeBlocks& home,
+      const PoolContext& context);
+
+  /// The first block of a growing segment of `home` from which on `size` bytes are free
+  /// or without memory, in that order; nullptr if there is none.
+  PoolBlock* findRoom(const FreeBlocks& home, size_t size) const;
+
+  /// The first `bytes` of a block without memory have some now. Returns the free block,
+  /// in no list, that they are part of.
+  PoolBlock* gainMemory(PoolBlock* block, size_t bytes);
+
+  /// Free blocks of growing segments whose home is accepted.
+  template <class Accept>
+  std::vector<PoolBlock*> freeInGrowing(Accept accept) const {
+    std::vector<PoolBlock*> found;
+    for (const auto& [pointer, segment] : segments_) {
+      if (!segment.first->grows || !accept(*segment.first->home)) {
+        continue;
+      }
+      for (PoolBlock* block = segment.first; block; block = block->after) {
+        if (block->state == PoolBlock::Free) {
+          found.push_back(block);
+        }
+      }
+    }
+    return found;
+  }
+
+  /// By how many bytes the segment of a block grows.
+  size_t unitOf(const PoolBlock* block) const {
+    return segmentOf(block)->second.unit;
+  }
+
+  /// Takes the whole units that a free block covers out of it. They are one block then,
+  /// which is Leaving; nullptr if there are none.
+  PoolBlock* takeUnits(PoolBlock* block);
+
+  /// A block that was Leaving has no memory any more. Returns it with neighbours of its
+  /// kind.
+  PoolBlock* loseMemory(PoolBlock* block);
+
   /// Takes a segment that is one block out. Returns the context it was added with.
   PoolContext remove(PoolBlock* block);
 
@@ -40,7 +86,9 @@ class Segments {
       insertFree(splitOff(block, size));
     }
     const auto bytes = static_cast<int64_t>(block->size);
-    if (wasSplit) {
+    if (block->grows) [[unlikely]] {
+      // Their parts do not count as split.
+    } else if (wasSplit) {
       counters_.inactiveSplitBytes.subtract(kind, bytes);
       if (!splits) {
         counters_.inactiveSplit.subtract(kind, 1);
@@ -80,8 +128,10 @@ class Segments {
       ++splits;
       splitBytes += static_cast<int64_t>(block->size);
     }
-    counters_.inactiveSplit.change(kind, splits);
-    counters_.inactiveSplitBytes.change(kind, splitBytes);
+    if (!block->grows) [[likely]] {
+      counters_.inactiveSplit.change(kind, splits);
+      counters_.inactiveSplitBytes.change(kind, splitBytes);
+    }
     insertFree(block);
   }
 
@@ -91,11 +141,9 @@ class Segments {
     return block && block->state == PoolBlock::Allocated ? block : nullptr;
   }
 
-  /// The first block of the segment that starts there, or nullptr.
-  PoolBlock* first(char* pointer) const {
-    const auto found = segments_.find(pointer);
-    return found == segments_.end() ? nullptr : found->second.first;
-  }
+  /// The first block of the segment, or of the part with memory of one that grows, which
+  /// starts there; nullptr if there is none.
+  PoolBlock* first(char* pointer) const;
 
   /// The blocks of a private pool that are in use.
   std::vector<PoolBlock*> usedIn(PoolId pool) const;
@@ -108,7 +156,7 @@ class Segments {
     for (const auto& [pointer, segment] : segments_) {
       PoolBlock* block = segment.first;
       if (block->isWholeSegment() && block->state == PoolBlock::Free &&
-          accept(*block->home)) {
+          !block->grows && accept(*block->home)) {
         found.push_back(block);
       }
     }
@@ -123,7 +171,9 @@ class Segments {
   struct Segment {
     PoolBlock* first;
     PoolContext context;
+    size_t unit = 0; // 0: it does not grow
   };
+  using BySegment = std::map<char*, Segment>;
 
   PoolBlock* newBlock() {
     if (!spares_) {
@@ -149,6 +199,7 @@ class Segments {
     rest->pointer = block->pointer + size;
     rest->size = block->size - size;
     rest->home = block->home;
+    rest->grows = block->grows;
     rest->before = block;
     rest->after = block->after;
     if (rest->after) {
@@ -167,13 +218,14 @@ class Segments {
     recycle(right);
     return left;
   }
+  BySegment::const_iterator segmentOf(const PoolBlock* block) const;
   static void sortUnused(std::vector<PoolBlock*>& blocks);
 
   PoolCounters& counters_;
   PoolBlock* spares_ = nullptr; // linked by `after`
   BlockTable table_; // blocks that are, or once were, allocated
   std::deque<PoolBlock> blocks_; // all there ever were
-  std::map<char*, Segment> segments_;
+  BySegment segments_;
 };
 
 } // namespace c10::openreg

@@ -28,6 +28,8 @@ class BlockPoolHistoryTest : public ::testing::Test {
         "free_completed",
         "segment_alloc",
         "segment_free",
+        "segment_map",
+        "segment_unmap",
         "snapshot",
         "oom"};
     std::vector<std::string> lines;

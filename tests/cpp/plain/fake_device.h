@@ -75,6 +75,49 @@ class FakeDevice : public BlockDevice {
     used_ -= found->second;
     segments.erase(found);
   }
+
+  // Ranges are 64 times as long as asked for, and lie behind each other.
+  std::pair<void*, size_t> reserveRange(size_t bytes, size_t /*unit*/)
+      override {
+    if (!hasRanges) {
+      return {nullptr, 0};
+    }
+    char* const range = next_;
+    next_ += 64 * bytes + kMiB;
+    ranges[range] = 64 * bytes;
+    return {range, 64 * bytes};
+  }
+  void releaseRange(void* range, size_t bytes) override {
+    const auto found = ranges.find(static_cast<char*>(range));
+    ASSERT_NE(found, ranges.end());
+    EXPECT_EQ(found->second, bytes);
+    ranges.erase(found);
+  }
+  bool mapRange(void* pointer, size_t bytes, size_t unit, Stream /*stream*/)
+      override {
+    EXPECT_EQ(bytes % unit, 0u);
+    if (bytes > capacity_ - used_) {
+      return false;
+    }
+    used_ += bytes;
+    for (size_t done = 0; done < bytes; done += unit) {
+      EXPECT_TRUE(
+          pieces.emplace(static_cast<char*>(pointer) + done, unit).second);
+    }
+    return true;
+  }
+  void unmapRange(void* pointer, size_t bytes) override {
+    callOnWait();
+    used_ -= bytes;
+    for (auto* piece = static_cast<char*>(pointer); bytes != 0;) {
+      const auto found = pieces.find(piece);
+      ASSERT_NE(found, pieces.end());
+      piece += found->second;
+      bytes -= found->second;
+      pieces.erase(found);
+    }
+  }
+
   Event record(Stream stream) override {
     if (failRecord) {
       return nullptr;
@@ -110,6 +153,8 @@ class FakeDevice : public BlockDevice {
 
   std::vector<size_t> mapped; // each size asked for
   std::map<char*, size_t> segments;
+  bool hasRanges = true;
+  std::map<char*, size_t> ranges, pieces;
   std::function<bool(size_t)> onMap; // may the map with this index succeed?
   bool broken = false;
   FakeStream* busyElsewhere = nullptr; // another thread runs a kernel there
