@@ -47,6 +47,32 @@ def test_a_new_generator_has_pytorchs_default_seed():
     assert generator().device.type == "openreg"
 
 
+def test_a_generator_without_an_index_draws_on_every_device():
+    made = generator(5)
+    assert made.device == torch.device("openreg")
+    assert made.device.index is None  # as on CUDA
+    for device in DEVICES:
+        made.manual_seed(5)
+        expected = draw(device, generator=generator(5, device))
+        assert draw(device, generator=made) == expected
+    assert made.clone_state().device.index is None
+    with pytest.raises(RuntimeError, match="7"):
+        torch.Generator("openreg:7")
+
+
+@pytest.mark.parametrize("size", [0, 3, 5055, 5057])
+def test_a_state_of_the_wrong_size_is_refused_with_both_sizes(size):
+    made, state = generator(5), torch.zeros(size, dtype=torch.uint8)
+    before = made.get_state()
+    for set_state in (made.set_state, openreg.set_rng_state):
+        with pytest.raises(RuntimeError) as caught:
+            set_state(state)
+        first, second = str(caught.value).splitlines()[:2]
+        assert first == "RNG state is wrong size"  # CUDA's sentence
+        assert f"has {size} bytes, but must have {before.numel()}" in second
+    assert torch.equal(made.get_state(), before)
+
+
 def test_a_generator_draws_what_the_default_one_does():
     openreg.manual_seed(3)
     assert draw() == draw(generator=generator(3))

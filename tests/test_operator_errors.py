@@ -293,3 +293,24 @@ def test_an_address_that_is_not_the_devices_is_refused():
     with pytest.raises((RuntimeError, torch.AcceleratorError), match="not memory of"):
         foreign.add_(1.0)
     assert (x + 1).tolist() == [2, 2, 2, 2]
+
+
+ILLEGAL_ADDRESS = """
+import torch
+good = torch.ones(4, device="openreg")
+torch.openreg.synchronize()
+here = torch.device("openreg:0")
+storage = torch._C._construct_storage_from_data_pointer(0x1000, here, 4096)
+torch.empty(0, device="openreg").set_(storage).add_(1.0)  # as on a GPU, this returns
+for call in (torch.openreg.synchronize, good.cpu, torch.openreg.synchronize):
+    try:
+        call()
+    except torch.AcceleratorError as error:
+        print(str(error).splitlines()[0])
+        assert "0x1000 is not memory of an openreg device" in str(error)
+"""
+
+
+def test_a_kernel_on_an_illegal_address_breaks_the_device(run_python):
+    told = run_python(ILLEGAL_ADDRESS).splitlines()
+    assert told == ["OpenReg error: an illegal memory access was encountered"] * 3

@@ -99,6 +99,22 @@ except RuntimeError as error:
     assert run(code) == "Can't swap an already initialized allocator 0 native"
 
 
+def test_the_allocator_in_force_is_told_and_cannot_be_set_again_after_use(run):
+    code = """
+get, change = openreg.memory._get_current_allocator, openreg.memory.change_current_allocator
+change(get())  # nothing was allocated, and nothing changes
+x = torch.ones(2, device="openreg")
+try:
+    change(get())
+except RuntimeError as error:
+    print(error, openreg.memory.get_allocator_backend())
+"""
+    assert run(code) == "Can't swap an already initialized allocator native"
+    plugged = "change = openreg.memory.change_current_allocator; change(allocator)\n"
+    told = "print(openreg.memory._get_current_allocator() is allocator)"
+    assert run(plugged + told) == "True"
+
+
 def test_no_memory_is_the_usual_error(run):
     code = """
 openreg.memory.change_current_allocator(allocator)

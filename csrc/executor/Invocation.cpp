@@ -243,17 +243,22 @@ Signature Invocation::signature() const {
 }
 
 void Invocation::judgeError(const c10::Error& error) const {
-  if (!op.checksData || hasWrongDtype() ||
-      dynamic_cast<const c10::NotImplementedError*>(&error) ||
-      dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
+  const auto* failure = dynamic_cast<const c10::AcceleratorError*>(&error);
+  const bool isIllegal =
+      failure && failure->get_error_code() == orErrorIllegalAddress;
+  if (!isIllegal &&
+      (!op.checksData || hasWrongDtype() ||
+       dynamic_cast<const c10::NotImplementedError*>(&error) ||
+       dynamic_cast<const c10::OutOfMemoryError*>(&error))) {
     throw; // called from the handler of `error`
   }
+  const orError_t code = isIllegal ? orErrorIllegalAddress : orErrorAssert;
   launch(
       op.name,
       stream,
       {},
-      [message = std::string(error.what_without_backtrace())](auto&&) {
-        TORCH_CHECK(false, message);
+      [code, message = std::string(error.what_without_backtrace())](auto&&) {
+        orKernelFail(code, message.c_str());
       });
 }
 

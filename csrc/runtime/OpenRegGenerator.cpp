@@ -154,18 +154,8 @@ void GeneratorState::set_state(const TensorImpl& bytes) {
     CPUGeneratorImpl::set_state(bytes);
     return;
   }
-  at::detail::check_rng_state(bytes);
   PhiloxPoint point;
-  const auto size = static_cast<size_t>(bytes.numel());
-  // CUDA's states once had no offset.
-  TORCH_CHECK(
-      size == sizeof(point) || size == sizeof(point.seed),
-      "RNG state is wrong size: it has ",
-      size,
-      " bytes, but must have ",
-      sizeof(point),
-      ", a seed and an offset");
-  std::memcpy(&point, bytes.data(), size);
+  std::memcpy(&point, bytes.data(), static_cast<size_t>(bytes.numel()));
   set_current_seed(point.seed);
   set_offset(point.offset);
 }
@@ -261,7 +251,7 @@ OpenRegGeneratorImpl* OpenRegGeneratorImpl::clone_impl() const {
 
 void OpenRegGeneratorImpl::checkNotCapturing(const char* method) const {
   TORCH_CHECK(
-      !isCapturing(currentStreamOf(device())),
+      !isCapturing(getCurrentOpenRegStream(device().index())),
       "Cannot call ",
       deviceTitle(),
       "GeneratorImpl::",
@@ -273,7 +263,7 @@ void OpenRegGeneratorImpl::checkNotCapturing(const char* method) const {
 
 void OpenRegGeneratorImpl::set_current_seed(uint64_t seed) {
   const auto state = this->state();
-  if (C10_UNLIKELY(isCapturing(currentStreamOf(device())))) {
+  if (C10_UNLIKELY(isCapturing(getCurrentOpenRegStream(device().index())))) {
     TORCH_CHECK(
         seed == current_seed(),
         deviceTitle(),
@@ -302,6 +292,15 @@ void OpenRegGeneratorImpl::set_state(const TensorImpl& bytes) {
   checkNotCapturing("set_state");
   const auto state = this->state();
   const auto lock = state->settle();
+  at::detail::check_rng_state(bytes);
+  // Older versions of PyTorch left the last eight bytes out, of either kind of state.
+  const int64_t size = bytes.numel(), wanted = state->get_state()->numel();
+  TORCH_CHECK(
+      size == wanted || size == wanted - 8,
+      c10::str(
+          "RNG state is wrong size\nIt has ", size, " bytes, but must have "),
+      wanted,
+      ", as those that get_state() gives");
   state->set_state(bytes);
 }
 
@@ -394,7 +393,8 @@ const at::Generator& getDefaultOpenRegGenerator(DeviceIndex device) {
 }
 
 at::Generator createOpenRegGenerator(DeviceIndex device) {
-  return makeGenerator(device_or_current(device), c10::default_rng_seed_val);
+  device_or_current(device); // throws if there is no such device
+  return makeGenerator(device, c10::default_rng_seed_val);
 }
 
 } // namespace c10::openreg

@@ -177,7 +177,7 @@ intrusive_ptr<GeneratorState> stateOf(const at::Generator& generator);
 /// that nobody can foresee. -1: the current device.
 const at::Generator& getDefaultOpenRegGenerator(DeviceIndex device = -1);
 
-/// A new generator with PyTorch's default seed. -1: the current device.
+/// A new generator with PyTorch's default seed. -1: for any device, as on CUDA.
 at::Generator createOpenRegGenerator(DeviceIndex device = -1);
 
 } // namespace c10::openreg

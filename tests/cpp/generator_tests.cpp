@@ -50,7 +50,7 @@ TEST_F(GeneratorTest, ANewGeneratorHasTheDefaultSeedAndTheDeviceAskedFor) {
   EXPECT_EQ(createOpenRegGenerator(1).current_seed(), default_rng_seed_val);
   EXPECT_EQ(createOpenRegGenerator(1).device(), device(1));
   set_device(1);
-  EXPECT_EQ(createOpenRegGenerator().device(), device(1));
+  EXPECT_FALSE(createOpenRegGenerator().device().has_index()); // as on CUDA
   EXPECT_THROW(createOpenRegGenerator(2), Error);
 }
 

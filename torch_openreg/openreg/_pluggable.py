@@ -5,7 +5,18 @@ import ctypes
 from torch_openreg import _C
 
 
-class OpenRegPluggableAllocator:
+class _OpenRegAllocator:
+    """An allocator by the addresses of its two functions; the device's own has none."""
+
+    def __init__(self, allocator: list[int | None]) -> None:
+        self._allocator = allocator
+
+    def allocator(self) -> list[int | None]:
+        """The addresses of the two functions."""
+        return self._allocator
+
+
+class OpenRegPluggableAllocator(_OpenRegAllocator):
     """An allocator of device memory in a shared library, for
     :func:`change_current_allocator`.
 
@@ -23,14 +34,18 @@ class OpenRegPluggableAllocator:
         library = ctypes.CDLL(path_to_so_file)
         names = alloc_fn_name, free_fn_name
         functions = [getattr(library, name) for name in names]
-        self._allocator = [ctypes.cast(f, ctypes.c_void_p).value for f in functions]
-
-    def allocator(self) -> list[int | None]:
-        """The addresses of the two functions."""
-        return self._allocator
+        super().__init__([ctypes.cast(f, ctypes.c_void_p).value for f in functions])
 
 
-def change_current_allocator(allocator: OpenRegPluggableAllocator) -> None:
+_current = _OpenRegAllocator([])
+
+
+def _get_current_allocator() -> _OpenRegAllocator:
+    """The allocator that device memory comes from."""
+    return _current
+
+
+def change_current_allocator(allocator: _OpenRegAllocator) -> None:
     """Let all device memory come from an allocator of the program.
 
     Only before any was allocated. The memory's figures leave it out, and nothing is
@@ -38,4 +53,7 @@ def change_current_allocator(allocator: OpenRegPluggableAllocator) -> None:
     """
     if _C._allocatorInitialized():
         raise RuntimeError("Can't swap an already initialized allocator")
-    _C._plugAllocator(*allocator.allocator())
+    global _current
+    if allocator is not _current:
+        _C._plugAllocator(*allocator.allocator())
+        _current = allocator

@@ -27,8 +27,12 @@ from ._history import (
     memory_snapshot,
     use_mem_pool,
 )
-from ._pluggable import OpenRegPluggableAllocator, change_current_allocator
 from ._lazy import _lazy_init, is_initialized
+from ._pluggable import (
+    OpenRegPluggableAllocator,
+    _get_current_allocator,
+    change_current_allocator,
+)
 from ._usage import list_gpu_processes
 from ._utils import _get_device_index
 from .streams import ExternalStream, Stream
@@ -39,6 +43,7 @@ __all__ = [
     "OpenRegPluggableAllocator",
     "OutOfMemoryError",
     "_dump_snapshot",
+    "_get_current_allocator",
     "_record_memory_history",
     "_set_allocator_settings",
     "_snapshot",
