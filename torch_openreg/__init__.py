@@ -75,6 +75,7 @@ def _add_device() -> None:
     torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(
         torch.Tensor.openreg
     )
+    openreg._metadata._install()
     openreg._sharing._install()
     openreg._dlpack._install()
 

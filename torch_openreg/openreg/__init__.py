@@ -14,7 +14,7 @@ from . import _lazy, amp, graphs, memory, nvtx, profiler, random, sparse
 from . import streams
 from . import _dlpack as _dlpack
 from . import _gpu_trace as _gpu_trace
-from . import _sharing as _sharing
+from . import _metadata as _metadata, _sharing as _sharing
 from . import meta as meta
 from . import _utils as _utils
 from . import _attention as _attention
@@ -76,6 +76,7 @@ from ._legacy import (
     ShortStorage,
     ShortTensor,
 )
+from ._metadata import get_tensor_metadata, set_tensor_metadata
 from ._runtime import OpenRegError, check_error, openregrt, openregStatus
 from ._sharing import ipc_collect
 from ._usage import clock_rate, device_memory_used, memory_usage, utilization
@@ -217,6 +218,7 @@ __all__ = [
     "get_rng_state_all",
     "get_stream_from_external",
     "get_sync_debug_mode",
+    "get_tensor_metadata",
     "graph",
     "graph_pool_handle",
     "graphs",
@@ -275,6 +277,7 @@ __all__ = [
     "set_rng_state_all",
     "set_stream",
     "set_sync_debug_mode",
+    "set_tensor_metadata",
     "sparse",
     "stream",
     "streams",

@@ -13,6 +13,7 @@ from torch.multiprocessing import reductions
 
 from torch_openreg import _C
 
+from . import _metadata
 from ._lazy import _lazy_init
 from .streams import Event
 
@@ -43,13 +44,17 @@ def reduce_tensor(tensor):
     _lazy_init()
     message = _C._sendStorage(storage._untyped_storage)
     where = storage._untyped_storage.device
-    return rebuild_openreg_tensor, (cls, tensor.dtype, where, message, metadata)
+    entries = dict(_metadata.description(storage._untyped_storage))
+    args = (cls, tensor.dtype, where, message, metadata, entries)
+    return rebuild_openreg_tensor, args
 
 
-def rebuild_openreg_tensor(cls, dtype, device, message, metadata):
+def rebuild_openreg_tensor(cls, dtype, device, message, metadata, entries=()):
     _lazy_init()
+    untyped = _rebuild_storage(device, message)
+    _metadata.describe(untyped, dict(entries))
     storage = torch.storage.TypedStorage(
-        wrap_storage=_rebuild_storage(device, message), dtype=dtype, _internal=True
+        wrap_storage=untyped, dtype=dtype, _internal=True
     )
     return reductions.rebuild_tensor(cls, storage, metadata)
     # docs:end reduce-tensor

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from torch_openreg._device_name import NAME
+from torch_openreg.openreg import _metadata
 
 _LIBRARIES = (
     f"{Path(torch.__file__).parent}/",
@@ -95,7 +96,10 @@ def _holds(tensor: torch.Tensor, begin: int, end: int) -> bool:
 
 
 def tensor_name(begin: int, end: int) -> str | None:
-    """What the program calls the tensor that has these bytes, if it is at hand."""
+    """What the program calls the tensor that has these bytes: by its metadata, or by a
+    variable that is at hand."""
+    if name := _metadata.name_at(begin, end):
+        return name
     for name, value in _variables():
         for full_name, tensor in _tensors(name, value):
             if _holds(tensor, begin, end):
