@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/add_meta.h>
 #include <torch/library.h>
 
@@ -69,8 +70,8 @@ struct AddKernel final : meta::structured_add_Tensor {
     if (!given_) {
       made_ = strides.empty() ? at::empty(sizes, options)
                               : at::empty_strided(sizes, strides, options);
-    } else if (given_->sizes() != sizes) {
-      given_->resize_(sizes);
+    } else if (native::resize_output(*given_, sizes) && !strides.empty()) {
+      given_->as_strided_(sizes, strides); // as the iterator takes them to be
     }
     // The iterator checks devices and overlaps, and knows how operands broadcast.
     TensorIteratorBase::set_output_raw_strided(0, sizes, strides, options);
