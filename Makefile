@@ -126,6 +126,10 @@ soak-programs: build ## ROUNDS random programs of several threads, from SEED, un
 	  PROGRAM_SEED=$(SEED) PROGRAM_ROUNDS=$(ROUNDS) OPENREG_SCHEDULE=$$schedule OPENREG_DEVICE_ASSERT=raise \
 	  $(BIN)/python -m pytest -m slow -k several_threads tests/test_random_programs.py || exit; done
 
+.PHONY: conformance
+conformance: build ## run the conformance kit on every backend here, and write docs/conformance.md
+	$(BIN)/python tools/conformance_matrix.py
+
 .PHONY: bench
 bench: build-release build ## what the device and the integration cost
 	@$(OPENREG)/build/release/benchmarks/openreg_launch_benchmark

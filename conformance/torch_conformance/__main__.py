@@ -8,13 +8,14 @@ from . import __version__
 from .check import PARTS, base_id
 from .levels import LEVELS, NUMBERS, checks
 from .outcome import Run, compare
-from .report import badge, html, junit, terminal
+from .report import badge, html, junit, matrix, terminal
 from .runner import run_checks, selected
 from .settings import BadSettings, make
 
 EPILOG = """
 `python -m torch_conformance pytorch --tests PATH --device mychip` runs PyTorch's own
-tests on the device. Exit status: 0 if all checks that count pass, 1 if not, 2 if
+tests on the device, `python -m torch_conformance matrix a.json b.json` prints a page that
+sets backends side by side. Exit status: 0 if all checks that count pass, 1 if not, 2 if
 something is wrong with the command or the backend cannot be loaded.
 """
 
@@ -133,6 +134,8 @@ def main(arguments=None):
         from .pytorch.__main__ import main as run_pytorch
 
         return run_pytorch(arguments[1:])
+    if arguments[:1] == ["matrix"]:
+        return matrix.main(arguments[1:])
     options = parser().parse_args(arguments)
     if options.list:
         list_checks(options.level)

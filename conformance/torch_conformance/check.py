@@ -38,7 +38,7 @@ class Check:
     page: str  # of the guide
     function: Callable = dataclasses.field(repr=False)
     needs: tuple = ()
-    seconds: float = 60.0  # after which it counts as hung
+    seconds: float = 120.0  # after which it counts as hung
     own_process: bool = False  # leaves the process in a state for nobody else
     cases: Callable | None = None  # -> names: the check runs once for each
 

@@ -149,7 +149,7 @@ class Device:
             f"import {self.settings.module}\n" if self.settings.module else ""
         )
 
-    def run_python(self, code, seconds=45, **variables):
+    def run_python(self, code, seconds=100, **variables):
         """Runs a program with the backend in a Python of its own."""
         try:
             return subprocess.run(

@@ -38,8 +38,15 @@ dist.destroy_process_group()
 """
 
 
+def expect_backend(device):
+    """Fails unless c10d has a default backend for the device."""
+    found = dist.Backend.default_device_backend_map
+    expect(device.name in found, f"there is no {device.name} in {sorted(found)}")
+
+
 def run_ranks(device, body):
     """Runs the lines in two ranks, which both have to end well."""
+    expect_backend(device)
     text = device.imports + PROGRAM.format(device=device.name, body=body)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", text]
@@ -75,8 +82,7 @@ def run_ranks(device, body):
 )
 def the_device_has_a_backend(device):
     """c10d knows a default backend for the device."""
-    found = dist.Backend.default_device_backend_map
-    expect(device.name in found, f"there is no {device.name} in {sorted(found)}")
+    expect_backend(device)
 
 
 @check(call="dist.all_reduce(x)", write=WRITE, page=PAGE, needs=NEEDS, seconds=120)
