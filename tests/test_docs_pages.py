@@ -44,6 +44,8 @@ def test_a_page_stands_without_sphinx(page):
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_a_page_is_no_longer_than_a_sitting(page):
     """2500 words, without code and what is made from the code."""
+    if page.name == "conformance.md":
+        return  # all of it is written by `make conformance`
     fences = re.compile(r"^```.*?^```", re.M | re.S)
     assert len(fences.sub("", typed(page)).split()) < 2500
 
