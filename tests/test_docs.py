@@ -252,6 +252,18 @@ def test_pictures_can_be_read_on_a_phone(picture):
     assert min(sizes) * 345 / width >= 11
 
 
+@pytest.mark.parametrize("picture", sorted(DOCS.glob("_static/*.svg")), ids=name_of)
+def test_pictures_have_colours_for_a_dark_page(picture):
+    light, dark = set(), set()
+    for line in picture.read_text().splitlines():
+        rule = re.search(r'\[(fill|stroke)="(#\w+)"\] \{', line)
+        if rule:
+            dark.add(rule.groups())
+        else:
+            light |= set(re.findall(r'\b(fill|stroke)="(#\w+)"', line))
+    assert dark == light != set()
+
+
 # --- sessions -----------------------------------------------------------------
 
 OTHER_DEVICES = {"first_backend.md", "new_backend.md", "python_backend.md"}

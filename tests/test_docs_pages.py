@@ -104,6 +104,7 @@ def search(guide):
         ("randperm", "operators_table"),
         ("stream race", "sanitizer"),
         ("alloc", "memory"),  # the stem of "allocator"
+        ("conform", "conformance_kit"),  # of "conformance"
         ("cuda script", "cuda"),
     ],
 )
