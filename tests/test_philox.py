@@ -1,6 +1,9 @@
 """OPENREG_RNG=philox: a GPU's random numbers, its state and its offsets."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,21 @@ def compared(run_script):
 
 def test_draws_are_those_of_a_gpu_in_every_bit(compared):
     different = [line for line in compared.stderr.splitlines() if "|" in line]
+    assert [name for name in different if not INEXACT.match(name)] == []
+
+
+def test_draws_in_cudas_place_are_those_of_a_gpu():
+    # A fresh start: CUDA's place is taken when torch is imported.
+    result = subprocess.run(
+        [sys.executable, ROOT / "tests" / "golden" / "philox.py", "7"],
+        env={**os.environ, "OPENREG_AS": "cuda", "OPENREG_QUIET": "1", **PHILOX},
+        text=True,
+        capture_output=True,
+        timeout=200,
+    )
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) > 20  # kinds of draws
+    different = [line for line in result.stderr.splitlines() if "|" in line]
     assert [name for name in different if not INEXACT.match(name)] == []
 
 

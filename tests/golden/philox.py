@@ -2,7 +2,8 @@
 
 OPENREG_RNG=philox OPENREG_DEVICE_PROFILE=h200 python tests/golden/philox.py
 
-prints the table of docs/generator.md, and after it each draw that differs. philox.json
+prints the table of docs/generator.md, and after it each draw that differs. A number N
+compares each Nth draw only; OPENREG_AS=cuda makes them in CUDA's place. philox.json
 has, by name and seed, the offset afterwards and a digest of each result, or the error;
 for what is not the same in every bit also the first values.
 """
@@ -12,11 +13,14 @@ import json
 import math
 import sys
 import warnings
+from itertools import islice
 from pathlib import Path
 
 import torch
 from philox_draws import Draws
 
+DEVICE = torch.accelerator.current_accelerator().type
+MODULE = torch.get_device_module(DEVICE)
 RECORD = Path(__file__).parent / "philox.json"
 DIGITS = {"float64": 53, "complex128": 53, "float16": 11, "bfloat16": 8}
 
@@ -42,7 +46,7 @@ def digits_of(name):
 
 def draw(function, seed):
     """The results, or the message of the error."""
-    torch.openreg.manual_seed(seed)
+    MODULE.manual_seed(seed)
     try:
         results = function()
     except (RuntimeError, NotImplementedError) as error:
@@ -61,7 +65,7 @@ class Comparison:
         self.draws += 1
         same = isinstance(results, str) and recorded == [results]
         if not isinstance(results, str):
-            offset = torch.openreg.default_generators[0].get_offset()
+            offset = MODULE.default_generators[0].get_offset()
             same = recorded == [offset, *map(digest, results)]
             for value, wanted in zip(results[0].reshape(-1).tolist(), values):
                 wanted = float.fromhex(wanted)
@@ -73,11 +77,11 @@ class Comparison:
         return same
 
 
-def compare():
+def compare(every=1):
     """{kind: Comparison}, and the names of the draws that differ."""
     record = json.loads(RECORD.read_text())
     kinds, others = {}, []
-    for name, function in Draws("openreg"):
+    for name, function in islice(Draws(DEVICE), 0, None, every):
         kind = name.split()[0] + (" (float64)" if digits_of(name) == 53 else "")
         for seed in (0, 7):
             key = f"{name}|{seed}"
@@ -105,6 +109,6 @@ def table(kinds):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    found, different = compare()
+    found, different = compare(*map(int, sys.argv[1:]))
     print("\n".join(table(found)))
     print(*different, sep="\n", file=sys.stderr)
