@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,17 +37,12 @@ std::optional<std::string> setting(const char* variable, const char* pattern) {
   return value;
 }
 
-/// Whether a device poses as one that cuBLAS computes on.
-bool isNvidia(std::string_view name) {
-  return name.starts_with("NVIDIA ") || name.starts_with("Tesla ");
-}
-
 struct Sizes {
   size_t product = 0;
   size_t bias = 0;
 
   explicit Sizes(const orDeviceProp& device) {
-    if (!isNvidia(device.name)) {
+    if (!posesAsNvidia()) {
       return;
     }
     // What PyTorch lets cuBLAS and cuBLASLt keep, by capability: seen on an H200,
@@ -134,13 +130,76 @@ class Handles {
   std::map<DeviceIndex, std::unique_ptr<Handle>> handles_;
 };
 
+// --- how much -----------------------------------------------------------------
+
+/// What libraries have of a device now, and the most they had.
+class LibraryBytes {
+ public:
+  void add(size_t bytes) {
+    const size_t now = now_ += bytes;
+    size_t peak = peak_;
+    while (peak < now && !peak_.compare_exchange_weak(peak, now)) {
+    }
+  }
+  void subtract(size_t bytes) {
+    now_ -= bytes;
+  }
+  size_t peak() const {
+    return peak_;
+  }
+  void resetPeak() {
+    peak_ = now_.load();
+  }
+
+  static LibraryBytes& of(DeviceIndex device) {
+    static std::array<LibraryBytes, kMaxDevices> all;
+    return all[device];
+  }
+
+ private:
+  std::atomic<size_t> now_ = 0, peak_ = 0;
+};
+
 void allocateOnce(DataPtr& memory, size_t bytes, const OpenRegStream& stream) {
   if (!memory && bytes != 0) {
     memory = c10::openreg::getOpenRegDeviceAllocator().allocate(bytes, stream);
+    LibraryBytes::of(stream.device_index()).add(bytes);
   }
 }
 
 } // namespace
+
+bool posesAsNvidia() {
+  static const bool does = [] {
+    // All devices pose as the same.
+    const std::string_view name = c10::openreg::get_device_properties(0).name;
+    return name.starts_with("NVIDIA ") || name.starts_with("Tesla ");
+  }();
+  return does;
+}
+
+void borrowWorkspace(const OpenRegStream& stream, size_t bytes) {
+  if (bytes == 0) {
+    return;
+  }
+  try {
+    const DataPtr memory =
+        c10::openreg::getOpenRegDeviceAllocator().allocate(bytes, stream);
+    auto& figures = LibraryBytes::of(stream.device_index());
+    figures.add(bytes);
+    figures.subtract(bytes);
+  } catch (const c10::OutOfMemoryError&) {
+    return; // another algorithm needs none
+  }
+}
+
+size_t libraryPeak(DeviceIndex device) {
+  return LibraryBytes::of(device).peak();
+}
+
+void resetLibraryPeak(DeviceIndex device) {
+  LibraryBytes::of(device).resetPeak();
+}
 
 bool isMatrixProduct(std::string_view op) {
   if (op.ends_with('_')) {

@@ -1,6 +1,7 @@
 // Memory: the allocator's cache and its figures.
 #include "Module.h"
 
+#include "executor/LibraryWorkspaces.h"
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegHostAllocator.h"
 #include "runtime/OpenRegUncachedMemory.h"
@@ -168,6 +169,18 @@ void addMemory(py::module_& module) {
         getOpenRegDeviceAllocator().setMemoryFraction(
             fraction, toIndex(device));
       }));
+  module.def(
+      "_libraryPeak",
+      torch::wrap_pybind_function([](int64_t device) {
+        return at::native::openreg::libraryPeak(toIndex(device));
+      }),
+      py::arg("device"));
+  module.def(
+      "_resetLibraryPeak",
+      torch::wrap_pybind_function([](int64_t device) {
+        at::native::openreg::resetLibraryPeak(toIndex(device));
+      }),
+      py::arg("device"));
   module.def(
       "_memGetInfo",
       torch::wrap_pybind_function(memGetInfo),

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import torch
 
+from torch_openreg import _C
+
 from ._phases import PHASES, Peak, Peaks, Phases
 from ._snapshot import (
     NO_STACK,
@@ -24,6 +26,10 @@ from ._text import size, table
 LARGEST = 10  # tensors that are told of
 # Entries of the history. It is read long before it is full.
 ENTRIES = 120_000
+# The GPU on which the memory of libraries was recorded.
+RECORDED = "NVIDIA H200"
+# Measured there, of the peak of a step; docs/memory.md has more figures.
+ERROR = "56 % of convolutions within 5 %, 77 % within 20 %"
 
 
 # --- the figures ------------------------------------------------------------------
@@ -49,6 +55,16 @@ class DeviceEstimate:
     largest: list[Tensor] = field(default_factory=list)
     #: Allocations that failed, whether or not the program went on.
     failures: list[Tensor] = field(default_factory=list)
+    #: The most that the libraries of the GPU would have at a time, which is part of
+    #: the peaks: 0 unless the device poses as an NVIDIA GPU.
+    library_workspace: int = 0
+
+    @property
+    def library_note(self) -> str:
+        """How far to trust `library_workspace`."""
+        if self.name == RECORDED:
+            return f"library workspace, by rules: {ERROR}"
+        return f"library workspace, not recorded on this GPU; on an H200 {ERROR}"
 
     @property
     def peak(self) -> Peak:
@@ -143,6 +159,7 @@ class Estimate:
         self._record(clear_history=True)
         for device in range(count):
             self._seen[device] = self._peaks.take(device)[1]
+            _C._resetLibraryPeak(device)
         self._peaks.start()
         self._phases.start()
         return self
@@ -158,6 +175,7 @@ class Estimate:
             self.error = str(error).partition("\n")[0]
         for device, tensors in zip(self._all, self._tensors, strict=True):
             device.largest, device.failures = tensors.largest, tensors.failures
+            device.library_workspace = _C._libraryPeak(device.index)
         self.devices = [
             device
             for device in self._all
@@ -226,13 +244,17 @@ class Estimate:
     @staticmethod
     def _show(device: DeviceEstimate) -> None:
         rows = {name: device.phases[name] for name in PHASES if name in device.phases}
+        figures = [
+            (size(peak.allocated), size(peak.reserved), name)
+            for name, peak in [*rows.items(), ("all", device.peak)]
+        ]
+        if device.library_workspace:
+            workspace = size(device.library_workspace)
+            figures.append((workspace, "", device.library_note))
         table(
             f"openreg:{device.index}, {device.name}, {size(device.total)}",
             ("allocated", "reserved", "at the peak of"),
-            (
-                (size(peak.allocated), size(peak.reserved), name)
-                for name, peak in [*rows.items(), ("all", device.peak)]
-            ),
+            figures,
             right=2,
         )
         for title, tensors in (

@@ -1,5 +1,7 @@
 #include "aten/native/Convolution.h"
 
+#include "executor/ConvolutionWorkspace.h"
+#include "executor/LibraryWorkspaces.h"
 #include "executor/OperatorKernel.h"
 
 #include <ATen/ops/convolution_backward_ops.h>
@@ -80,7 +82,7 @@ Tensor convolution_overrideable(
         parameter.toString(),
         ") should be the same");
   }
-  return CachedKernel<Convolution>::call(
+  Tensor output = CachedKernel<Convolution>::call(
       input,
       weight,
       bias,
@@ -89,7 +91,15 @@ Tensor convolution_overrideable(
       dilation,
       transposed,
       output_padding,
-      std::move(groups));
+      groups);
+  if (C10_UNLIKELY(posesAsNvidia())) {
+    const ConvolutionShape shape(
+        input, weight, output, stride, transposed, groups);
+    borrowWorkspace(
+        c10::openreg::currentStreamOf(input.device()),
+        shape.forwardWorkspace());
+  }
+  return output;
 }
 
 std::tuple<Tensor, Tensor, Tensor> convolution_backward_overrideable(
@@ -103,7 +113,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward_overrideable(
     SymIntArrayRef output_padding,
     SymInt groups,
     std::array<bool, 3> output_mask) {
-  return CachedKernel<ConvolutionBackward>::call(
+  auto gradients = CachedKernel<ConvolutionBackward>::call(
       grad_output,
       input,
       weight,
@@ -112,8 +122,16 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward_overrideable(
       dilation,
       transposed,
       output_padding,
-      std::move(groups),
+      groups,
       output_mask);
+  if (C10_UNLIKELY(posesAsNvidia())) {
+    const ConvolutionShape shape(
+        input, weight, grad_output, stride, transposed, groups);
+    borrowWorkspace(
+        c10::openreg::currentStreamOf(input.device()),
+        shape.backwardWorkspace(output_mask));
+  }
+  return gradients;
 }
 
 } // namespace at::native::openreg

@@ -1,6 +1,7 @@
 #include "aten/native/Lstm.h"
 
 #include "aten/native/Recurrent.h"
+#include "aten/native/RecurrentMemory.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
@@ -66,7 +67,16 @@ std::tuple<Tensor, Tensor, Tensor> lstm_input(
     bool bidirectional,
     bool batch_first) {
   TORCH_CHECK(hx.size() == 2, "lstm expects two hidden states");
+  const RecurrentNet net{
+      RecurrentKind::Lstm,
+      has_biases,
+      num_layers,
+      dropout,
+      train,
+      bidirectional,
+      batch_first};
   if (takesOneDnn(input, hx, params)) {
+    const RecurrentMemory memory(net, input, Tensor(), hx, params);
     // The CPU's own code, which calls operators: of the tensors' device.
     Tensor output, hy, cy;
     lstm_mkldnn_stub.DEFAULT(
@@ -82,20 +92,10 @@ std::tuple<Tensor, Tensor, Tensor> lstm_input(
         train,
         bidirectional,
         batch_first);
+    output = memory.finish(output, {output, hy, cy});
     return {std::move(output), std::move(hy), std::move(cy)};
   }
-  auto [output, last] = runRecurrent(
-      {RecurrentKind::Lstm,
-       has_biases,
-       num_layers,
-       dropout,
-       train,
-       bidirectional,
-       batch_first},
-      input,
-      Tensor(),
-      hx,
-      params);
+  auto [output, last] = runRecurrent(net, input, Tensor(), hx, params);
   return {std::move(output), std::move(last[0]), std::move(last[1])};
 }
 

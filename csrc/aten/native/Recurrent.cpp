@@ -1,5 +1,6 @@
 #include "aten/native/Recurrent.h"
 
+#include "aten/native/RecurrentMemory.h"
 #include "runtime/OpenRegDeviceType.h"
 
 #include <ATen/TensorOperators.h>
@@ -246,6 +247,7 @@ std::pair<Tensor, std::vector<Tensor>> runRecurrent(
     TensorList hx,
     TensorList params) {
   check_attributes(input, params, hx);
+  const RecurrentMemory memory(net, input, batch_sizes, hx, params);
   Sequence sequence{
       net.batch_first ? input.transpose(0, 1) : input, batch_sizes};
   const bool has_projections =
@@ -278,7 +280,9 @@ std::pair<Tensor, std::vector<Tensor>> runRecurrent(
   if (net.batch_first) {
     sequence.data.transpose_(0, 1);
   }
-  return {sequence.data, last};
+  std::vector<Tensor> results(last);
+  results.push_back(sequence.data);
+  return {memory.finish(sequence.data, results), last};
 }
 
 // --- cells --------------------------------------------------------------------

@@ -3,25 +3,14 @@
 // bits and time.
 #pragma once
 
+#include "aten/native/RecurrentNet.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <utility>
 #include <vector>
 
 namespace at::native::openreg {
-
-enum class RecurrentKind { Lstm, Gru, Tanh, Relu };
-
-/// What all operators of recurrent nets are told.
-struct RecurrentNet {
-  RecurrentKind kind;
-  bool has_biases;
-  int64_t num_layers;
-  double dropout;
-  bool train;
-  bool bidirectional;
-  bool batch_first = false;
-};
 
 /// Runs a net step by step. `batch_sizes` is undefined unless `input` is packed;
 /// `hx` is the hidden state of all layers, and the cell state of an LSTM. Returns

@@ -1,0 +1,149 @@
+#include "aten/native/RecurrentMemory.h"
+
+#include "executor/LibraryWorkspaces.h"
+#include "executor/RecurrentWorkspace.h"
+#include "runtime/OpenRegDeviceAllocator.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+namespace at::native::openreg {
+namespace {
+
+using c10::openreg::currentStreamOf;
+using c10::openreg::PoolStats;
+
+size_t bytesOf(TensorList tensors) {
+  size_t bytes = 0;
+  for (const Tensor& tensor : tensors) {
+    bytes += tensor.defined() ? tensor.nbytes() : 0;
+  }
+  return bytes;
+}
+
+size_t allocatedOn(c10::DeviceIndex device) {
+  auto& pool = c10::openreg::getOpenRegDeviceAllocator().pool(device);
+  return static_cast<size_t>(
+      pool.stats().allocatedBytes[PoolStats::All].current);
+}
+
+Tensor keep(const Tensor& like, size_t bytes) {
+  return at::empty({static_cast<int64_t>(bytes)}, like.options().dtype(kByte));
+}
+
+/// Passes a tensor on. Keeps memory until the gradient comes by, and takes more then.
+struct KeptMemory : torch::autograd::Function<KeptMemory> {
+  static Tensor forward(
+      torch::autograd::AutogradContext* context,
+      const Tensor& output,
+      int64_t kept,
+      int64_t workspace) {
+    if (kept > 0) {
+      context->save_for_backward({keep(output, static_cast<size_t>(kept))});
+    }
+    context->saved_data["workspace"] = workspace;
+    return output;
+  }
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* context,
+      const torch::autograd::variable_list& gradients) {
+    const int64_t bytes = context->saved_data["workspace"].toInt();
+    if (gradients[0].defined()) {
+      borrowWorkspace(
+          currentStreamOf(gradients[0].device()), static_cast<size_t>(bytes));
+    }
+    return {gradients[0], Tensor(), Tensor()};
+  }
+};
+
+RecurrentShape::Kind kindOf(RecurrentKind kind) {
+  switch (kind) {
+    case RecurrentKind::Lstm:
+      return RecurrentShape::Lstm;
+    case RecurrentKind::Gru:
+      return RecurrentShape::Gru;
+    default:
+      return RecurrentShape::Plain;
+  }
+}
+
+// Wrapped tensors, as those of tracing and torch.func, have no memory to count.
+bool isPlain(const Tensor& tensor) {
+  constexpr c10::DispatchKeySet kWrappers(
+      {c10::DispatchKey::Python,
+       c10::DispatchKey::Functionalize,
+       c10::DispatchKey::FuncTorchBatched,
+       c10::DispatchKey::FuncTorchGradWrapper});
+  return !tensor.key_set().has_any(kWrappers) &&
+      c10::openreg::isOpenReg(tensor.device());
+}
+
+bool isComputedByCudnn(const Tensor& input) {
+  const ScalarType dtype = input.scalar_type();
+  return posesAsNvidia() && isPlain(input) &&
+      at::globalContext().userEnabledCuDNN() &&
+      (dtype == kFloat || dtype == kHalf || dtype == kBFloat16);
+}
+
+} // namespace
+
+RecurrentMemory::RecurrentMemory(
+    const RecurrentNet& net,
+    const Tensor& input,
+    const Tensor& batch_sizes,
+    TensorList hx,
+    TensorList params) {
+  if (C10_LIKELY(!isComputedByCudnn(input)) || hx.empty() || params.empty() ||
+      input.dim() < 2 || hx[0].dim() != 3 || net.num_layers < 1) {
+    return;
+  }
+  const auto number = [](int64_t size) { return static_cast<size_t>(size); };
+  const size_t batch = number(hx[0].size(1));
+  const size_t rows =
+      number(input.numel() / std::max<int64_t>(input.size(-1), 1));
+  const int64_t hidden = hx.back().size(2);
+  const RecurrentShape shape{
+      kindOf(net.kind),
+      input.scalar_type(),
+      number(net.num_layers),
+      net.bidirectional ? 2U : 1U,
+      batch_sizes.defined() ? number(batch_sizes.numel())
+                            : rows / std::max<size_t>(batch, 1),
+      batch,
+      number(input.size(-1)),
+      number(hidden),
+      hx[0].size(2) == hidden ? 0 : number(hx[0].size(2)),
+      net.dropout != 0 && net.train,
+      bytesOf(params)};
+  // PyTorch lays the weights of other dtypes out for cuDNN at each call.
+  const bool copiesWeights = input.scalar_type() == kBFloat16;
+  need_ = Need{
+      shape.reserve() + (copiesWeights ? shape.weightBytes : 0),
+      shape.workspace(),
+      shape.weightBytes + input.nbytes() + bytesOf(hx)};
+  before_ = allocatedOn(input.device().index());
+}
+
+Tensor RecurrentMemory::finish(const Tensor& output, TensorList results) const {
+  if (C10_LIKELY(!need_)) {
+    return output;
+  }
+  const auto device = output.device();
+  const size_t now = allocatedOn(device.index());
+  const size_t own = before_ + bytesOf(results);
+  const size_t keptHere = now > own ? now - own : 0;
+  const size_t missing = need_->kept > keptHere ? need_->kept - keptHere : 0;
+  borrowWorkspace(currentStreamOf(device), need_->workspace + missing);
+  if (!output.requires_grad() || !GradMode::is_enabled()) {
+    return output;
+  }
+  return KeptMemory::apply(
+      output,
+      static_cast<int64_t>(missing),
+      static_cast<int64_t>(need_->workspace + need_->gradients));
+}
+
+} // namespace at::native::openreg

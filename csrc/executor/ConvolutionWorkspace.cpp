@@ -1,0 +1,201 @@
+#include "executor/ConvolutionWorkspace.h"
+
+#include "executor/ConvolutionTable.h"
+
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace at::native::openreg {
+namespace {
+
+namespace table = convolution_table;
+using Answers = std::array<double, table::QuestionCount>;
+using Tree = std::span<const table::Node>;
+
+struct Trees {
+  std::array<Tree, 3> copies; // by pass
+  Tree partialSums; // of the gradient of a weight
+};
+constexpr Trees kFloatTrees{
+    {table::kForward32, table::kInputGradient32, table::kWeightGradient32},
+    table::kPartials32};
+constexpr Trees kHalfTrees{
+    {table::kForward16, table::kInputGradient16, table::kWeightGradient16},
+    table::kPartials16};
+
+const table::Node& leafOf(Tree tree, const Answers& answers) {
+  size_t at = 0;
+  while (tree[at].question != table::Leaf) {
+    const table::Node& node = tree[at];
+    at = answers[node.question] <= node.limit ? at + 1 : node.other;
+  }
+  return tree[at];
+}
+
+double logarithm(int64_t number) {
+  return std::log2(static_cast<double>(std::max<int64_t>(number, 1)));
+}
+
+int64_t roundUp(int64_t number, int64_t to) {
+  return (number + to - 1) / to * to;
+}
+
+double alignment(int64_t channels) {
+  return channels % 8 == 0 ? 3 : channels % 4 == 0 ? 2 : channels % 2 == 0;
+}
+
+int64_t product(IntArrayRef sizes) {
+  return c10::multiply_integers(sizes);
+}
+
+Answers answersFor(const ConvolutionShape& shape) {
+  const auto& context = at::globalContext();
+  const int64_t in = shape.inChannels / shape.groups;
+  const int64_t out = shape.outChannels / shape.groups;
+  const int64_t inPixels = shape.images * shape.inPixels;
+  const int64_t outPixels = shape.images * shape.outPixels;
+  const int64_t tiles = roundUp(outPixels, 128) / 128 * roundUp(out, 128) / 128;
+  Answers answers{};
+  answers[table::Images] = logarithm(shape.images);
+  answers[table::InChannels] = logarithm(in);
+  answers[table::OutChannels] = logarithm(out);
+  answers[table::KernelSize] = logarithm(shape.kernelSize);
+  answers[table::Stride] = static_cast<double>(shape.stride);
+  answers[table::InPixels] = logarithm(inPixels);
+  answers[table::OutPixels] = logarithm(outPixels);
+  answers[table::Depth] = logarithm(in * shape.kernelSize);
+  answers[table::Weights] =
+      answers[table::Depth] + logarithm(shape.outChannels);
+  answers[table::Products] =
+      answers[table::OutPixels] + answers[table::Weights];
+  answers[table::InAlignment] = alignment(in);
+  answers[table::OutAlignment] = alignment(out);
+  answers[table::InNumbers] =
+      answers[table::InPixels] + logarithm(shape.inChannels);
+  answers[table::OutNumbers] =
+      answers[table::OutPixels] + logarithm(shape.outChannels);
+  answers[table::Groups] = logarithm(shape.groups);
+  answers[table::Tiles] = logarithm(tiles);
+  answers[table::BFloat] = shape.dtype == kBFloat16;
+  answers[table::Deterministic] =
+      context.deterministicCuDNN() || context.deterministicAlgorithms();
+  answers[table::ChannelsLast] = shape.isChannelsLast;
+  return answers;
+}
+
+/// The bytes of tensors that are copied.
+int64_t bytesOf(table::Copies copies, const ConvolutionShape& shape) {
+  if (copies == table::None) {
+    return 0;
+  }
+  const auto itemSize = static_cast<int64_t>(c10::elementSize(shape.dtype));
+  const bool isPadded = copies >= table::PaddedInWeight;
+  const int64_t vector = isPadded ? 16 / itemSize : 1;
+  const int64_t in = roundUp(shape.inChannels / shape.groups, vector);
+  const int64_t out = roundUp(shape.outChannels / shape.groups, vector);
+  const int64_t input = shape.images * in * shape.groups * shape.inPixels;
+  const int64_t output = shape.images * out * shape.groups * shape.outPixels;
+  const int64_t weight = in * out * shape.groups * shape.kernelSize;
+  const auto numbers = [&] {
+    switch (copies) {
+      case table::InWeight:
+      case table::PaddedInWeight:
+        return input + weight;
+      case table::InOut:
+      case table::PaddedInOut:
+        return input + output;
+      case table::WeightOut:
+      case table::PaddedWeightOut:
+        return weight + output;
+      default:
+        return input + weight + output;
+    }
+  };
+  return numbers() * itemSize;
+}
+
+} // namespace
+
+ConvolutionShape::ConvolutionShape(
+    const Tensor& input,
+    const Tensor& weight,
+    const Tensor& output,
+    SymIntArrayRef strides,
+    bool isTransposed,
+    const SymInt& groups)
+    : images(input.size(0)),
+      groups(groups.guard_int(__FILE__, __LINE__)),
+      inChannels(input.size(1)),
+      outChannels(output.size(1)),
+      inPixels(product(input.sizes().slice(2))),
+      outPixels(product(output.sizes().slice(2))),
+      kernelSize(product(weight.sizes().slice(2))),
+      stride(strides.empty() ? 1 : strides[0].guard_int(__FILE__, __LINE__)),
+      dtype(input.scalar_type()),
+      isChannelsLast(
+          input.suggest_memory_format() != MemoryFormat::Contiguous ||
+          weight.suggest_memory_format() != MemoryFormat::Contiguous),
+      isTransposed(isTransposed) {
+  if (isTransposed) {
+    std::swap(inChannels, outChannels);
+    std::swap(inPixels, outPixels);
+  }
+}
+
+// PyTorch has kernels of its own for a group per channel, and cuDNN needs no copies for
+// numbers that its matrix units do not take.
+bool ConvolutionShape::takesWorkspace() const {
+  const auto& context = at::globalContext();
+  const auto precision =
+      context.float32Precision(Float32Backend::CUDA, Float32Op::CONV);
+  const bool hasUnits = dtype == kHalf || dtype == kBFloat16 ||
+      (dtype == kFloat &&
+       (precision == Float32Precision::TF32 ||
+        precision == Float32Precision::DEFAULT));
+  const bool isDepthwise = groups > 1 && groups == inChannels;
+  const bool isEmpty =
+      std::min({images, inPixels, outPixels, kernelSize, inChannels}) == 0;
+  return hasUnits && !isDepthwise && !isEmpty && context.userEnabledCuDNN();
+}
+
+size_t ConvolutionShape::workspace(Pass pass) const {
+  const Answers answers = answersFor(*this);
+  const Trees& trees = dtype == kFloat ? kFloatTrees : kHalfTrees;
+  const auto copies =
+      static_cast<table::Copies>(leafOf(trees.copies[pass], answers).other);
+  auto bytes = static_cast<size_t>(bytesOf(copies, *this));
+  if (pass == WeightGradient) {
+    const double sums = leafOf(trees.partialSums, answers).limit;
+    bytes +=
+        static_cast<size_t>(std::max(std::exp2(sums) - table::kNoSums, 0.0));
+  }
+  return bytes;
+}
+
+size_t ConvolutionShape::forwardWorkspace() const {
+  if (!takesWorkspace()) {
+    return 0;
+  }
+  return workspace(isTransposed ? InputGradient : Forward);
+}
+
+size_t ConvolutionShape::backwardWorkspace(std::array<bool, 3> wanted) const {
+  if (!takesWorkspace()) {
+    return 0;
+  }
+  const auto [input, weight, bias] = wanted;
+  const size_t ofInput =
+      input ? workspace(isTransposed ? Forward : InputGradient) : 0;
+  const size_t ofWeight = weight ? workspace(WeightGradient) : 0;
+  // The gradient of the weight does not exist yet when that of the input is computed.
+  const auto later = weight
+      ? static_cast<size_t>(inChannels / groups * outChannels * kernelSize) *
+          c10::elementSize(dtype)
+      : 0;
+  return std::max(ofInput > later ? ofInput - later : 0, ofWeight);
+}
+
+} // namespace at::native::openreg

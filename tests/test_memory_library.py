@@ -1,0 +1,146 @@
+"""A device that poses as an NVIDIA GPU takes what cuDNN takes."""
+
+import pytest
+
+START = """
+import torch
+from torch import nn
+
+def peak(function):
+    "What a call takes beside what it returns."
+    torch.openreg.reset_peak_memory_stats()
+    kept = function()
+    figures = torch.openreg.max_memory_allocated(), torch.openreg.memory_allocated()
+    return figures[0] - figures[1], kept
+
+def convolution(*size, batch=8, side=32, dtype=torch.float16, kind=nn.Conv2d, **more):
+    "The workspaces of a forward and a backward pass."
+    net = kind(*size, **more).to("openreg", dtype)
+    image = (side,) * (net.weight.dim() - 2)
+    x = torch.empty(batch, size[0], *image, device="openreg", dtype=dtype)
+    forward, y = peak(lambda: net(x.requires_grad_()))
+    gradient = torch.empty_like(y)
+    return forward, peak(lambda: y.backward(gradient))[0]
+"""
+
+
+@pytest.fixture
+def run(run_python):
+    def go(code, profile="h200", **variables):
+        result = run_python(START + code, OPENREG_DEVICE_PROFILE=profile, **variables)
+        return result.split()
+
+    return go
+
+
+def test_a_convolution_copies_its_tensors(run):
+    found = run("print(*convolution(64, 64, 3, padding=1))")
+    tensors = 2 * (8 * 64 * 32 * 32 * 2) + 64 * 64 * 9 * 2
+    assert tensors <= int(found[0]) <= tensors + (1 << 20)
+    assert int(found[1]) >= tensors
+
+
+@pytest.mark.slow  # the CPU is slow in float16
+def test_channels_are_padded(run):
+    (found,) = run("print(convolution(64, 12, 7, padding=3)[0])")
+    tensors = 8 * 32 * 32 * (64 + 16) * 2 + 64 * 16 * 49 * 2
+    assert tensors <= int(found) <= tensors + (1 << 20)
+
+
+@pytest.mark.slow  # the CPU is slow in float16
+def test_all_kinds_of_convolutions_take_memory(run):
+    kinds = """
+for kind in (nn.Conv1d, nn.Conv3d, nn.ConvTranspose2d):
+    print(*convolution(64, 64, 3, batch=2, side=8, kind=kind, padding=1))
+print(*convolution(64, 64, 3, batch=2, padding=2, dilation=2))
+print(*convolution(64, 64, 3, batch=2, padding=1, dtype=torch.bfloat16))
+"""
+    assert all(int(figure) > 0 for figure in run(kinds))
+
+
+@pytest.mark.slow  # the CPU is slow in float16
+def test_what_cudnn_does_not_compute_takes_nothing(run):
+    others = """
+print(*convolution(64, 64, 3, batch=1, side=8, padding=1, dtype=torch.float64))
+print(*convolution(64, 64, 3, batch=1, side=8, padding=1, groups=64))
+with torch.backends.cudnn.flags(enabled=False):
+    print(*convolution(64, 64, 3, batch=1, side=8, padding=1))
+torch.backends.cudnn.allow_tf32 = False
+print(*convolution(64, 64, 3, batch=1, side=8, padding=1, dtype=torch.float32))
+"""
+    without = run(others, profile="")
+    assert run(others) == without
+    usual = "print(*convolution(64, 64, 3))"
+    assert run(usual, profile="mi300x") == run(usual, profile="") != run(usual)
+
+
+def test_too_little_memory_means_another_algorithm(run):
+    usual = "print(convolution(64, 64, 3)[0])"
+    assert run(usual, OPENREG_DEVICE_MEMORY="16MiB") == ["0"]
+
+
+@pytest.mark.slow  # the CPU is slow in float16
+def test_nobody_touches_a_workspace(run):
+    code = """
+def touched():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if "RssShmem" in line)
+
+convolution(64, 64, 3, padding=1)
+before = touched()
+found = convolution(64, 64, 3, padding=1, batch=1, side=112)
+tensors = 4 * 64 * 112 * 112 * 2 >> 10
+print(found[1] >> 10, touched() - before, tensors)
+"""
+    workspace, touched, tensors = map(int, run(code))
+    assert workspace > tensors // 4
+    assert touched < tensors + 3000
+
+
+RECURRENT = """
+def recurrent(kind, width, grad=True, **more):
+    net = kind(width, width, **more).to("openreg")
+    x = torch.empty(10, 4, width, device="openreg")
+    before = torch.openreg.memory_allocated()
+    with torch.set_grad_enabled(grad):
+        forward, y = peak(lambda: net(x)[0])
+    kept = torch.openreg.memory_allocated() - before
+    backward = peak(lambda: y.sum().backward())[0] if grad else 0
+    return forward, kept, backward
+"""
+LAYER = 8 << 20  # what each layer has in each direction for its products
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_a_recurrent_net_has_a_workspace_and_keeps_a_reserve(run, kind):
+    code = f"""
+recurrent(nn.{kind}, 64)  # the products of both threads have their workspaces now
+for layers, both in ((1, False), (2, True)):
+    print(*recurrent(nn.{kind}, 64, num_layers=layers, bidirectional=both))
+print(*recurrent(nn.{kind}, 64, grad=False))
+"""
+    found = list(map(int, run(RECURRENT + code)))
+    one, four, no_grad = found[:3], found[3:6], found[6:]
+    sequence = 10 * 4 * 64 * 4
+    reserve = {"LSTM": 5, "GRU": 6, "RNN": 1}[kind] * sequence
+    for figures, count in ((one, 1), (four, 4)):
+        forward, kept, backward = figures
+        assert LAYER * count <= forward <= (LAYER + (1 << 20)) * count
+        assert LAYER * count <= backward
+        assert kept >= reserve * count
+    assert LAYER <= no_grad[0] and no_grad[1] < 4 * sequence
+
+
+@pytest.mark.slow  # the CPU is slow in float16
+def test_an_estimate_has_a_row_for_it(run):
+    code = """
+import torch_openreg.memory
+with torch_openreg.memory.estimate() as figures:
+    convolution(64, 64, 3, padding=1)
+assert figures.devices[0].library_workspace > 1 << 20
+figures.show()
+"""
+    assert "library workspace" in " ".join(run(code))
+    assert "not recorded" in " ".join(run(code, profile="l4"))
+    plain = code.replace("> 1 << 20", "== 0")
+    assert "library" not in " ".join(run(plain, profile=""))
