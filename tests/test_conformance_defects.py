@@ -7,6 +7,7 @@ import kit.defects_first
 import kit.defects_later
 import kit.defects_tensors  # noqa: F401
 import pytest
+import torch  # noqa: F401 (with its backends; the kit imports it without them)
 from kit.defects import DEFECTS
 from torch_conformance.check import base_id
 from torch_conformance.levels import find

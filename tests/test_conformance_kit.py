@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+import torch  # noqa: F401 (with its backends; the kit imports it without them)
 from torch_conformance.__main__ import main
 from torch_conformance.check import PARTS
 from torch_conformance.levels import LEVELS, NUMBERS, checks, find

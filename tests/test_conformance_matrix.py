@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch  # noqa: F401 (with its backends; the kit imports it without them)
 from torch_conformance.__main__ import main
 from torch_conformance.levels import NUMBERS, checks
 from torch_conformance.outcome import Result, Run

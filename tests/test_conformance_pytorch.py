@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch  # noqa: F401 (with its backends; the kit imports it without them)
 from torch_conformance.__main__ import main
 from torch_conformance.pytorch import files
 from torch_conformance.pytorch.__main__ import twin

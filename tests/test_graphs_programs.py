@@ -109,6 +109,7 @@ GRAPHS = [
 ][: 1 if NAME == "cuda" else None]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     os.environ.get("OPENREG_EXECUTOR") == "process" or "OPENREG_SCHEDULE" in os.environ,
     reason="is such a run itself",

@@ -55,6 +55,9 @@ class Reader:
         self.surprises = []
 
     def write_files(self):
+        for old in BUILD.glob("csrc/*"):
+            if not (EXAMPLE / "csrc" / old.name).exists():
+                old.unlink()  # of an earlier version of the example
         for path in example_files():
             name = str(path.relative_to(EXAMPLE))
             lines = self.shown.get(name, [])

@@ -265,6 +265,7 @@ def test_a_wrong_schedule_is_refused(run):
     result.stderr.fnmatch_lines(["*--openreg-schedules: expected*but got 'quick'*"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, workers", [("openreg", "2"), ("cuda", "0")])
 def test_a_suite_runs_under_xdist_and_for_cuda(pytester, monkeypatch, name, workers):
     pytest.importorskip("xdist")

@@ -197,6 +197,7 @@ def test_many_programs_of_several_threads_give_the_cpus_bits(parts):
 # --- other schedules ----------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("OPENREG_SCHEDULE" in os.environ, reason="is such a run itself")
 @pytest.mark.parametrize("schedule", ["async", "adversarial"])
 def test_other_schedules_give_the_same(schedule, pytestconfig, run_tests):

@@ -26,7 +26,7 @@ def has_a_name(device):
     page="autoload.md",
 )
 def has_a_module(device):
-    """The device has a module, found by its name and as `torch.NAME`."""
+    """The device has a module, found by its name and in `torch`."""
     found = torch.get_device_module(device.name)
     expect(
         isinstance(found, types.ModuleType) or hasattr(found, "device_count"),

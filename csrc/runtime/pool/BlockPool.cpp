@@ -235,7 +235,7 @@ void BlockPool::makeFree(Block* block, const PoolContext& context) {
   segments_.merge(block);
 }
 
-// --- blocks in quarantine ----------------------------------------------------
+// --- blocks in quarantine, and parked ones -----------------------------------
 
 void BlockPool::endQuarantine(bool ofAll) {
   const auto allocated =
@@ -245,8 +245,6 @@ void BlockPool::endQuarantine(bool ofAll) {
     settle(quarantine_.takeOldest(), kNoContext);
   }
 }
-
-// --- parked blocks -----------------------------------------------------------
 
 void BlockPool::park(Block* block, const PoolContext& context) {
   if (arenas_.hasRoutes()) {
