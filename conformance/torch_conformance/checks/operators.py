@@ -176,6 +176,16 @@ def told(sample):
     return f"({', '.join(shapes)[:200]})"
 
 
+def expect_as_on_the_cpu(device, case, sample, which):
+    """Compares one call with the CPU's, unless the CPU refuses it."""
+    op = database()[case]
+    expected = on_the_cpu(op, sample)
+    if expected:
+        what = f"{case}{told(sample)} {which}"
+        found = guarded(what, lambda: run(op, sample, device.at()))
+        expect_same(device, case, found[1], expected[1], what)
+
+
 def guarded(what, function):
     """Runs what works on the CPU, and says so where it does not on the device."""
     try:
@@ -196,11 +206,7 @@ def values(device, case):
     op = database()[case]
     dtypes = (torch.float32, torch.int64, torch.bfloat16, torch.complex64, torch.bool)
     for dtype, sample in samples(device, op, dtypes):
-        expected = on_the_cpu(op, sample)
-        if expected:
-            what = f"{case}{told(sample)} of {dtype}"
-            found = guarded(what, lambda s=sample: run(op, s, device.at()))
-            expect_same(device, case, found[1], expected[1], what)
+        expect_as_on_the_cpu(device, case, sample, f"of {dtype}")
 
 
 @check(
@@ -270,12 +276,7 @@ def strided_inputs(device, case):
             continue
         if op.name in READS_GAPS:
             continue  # what lies between the elements is anything
-        sample = sample.noncontiguous()
-        expected = on_the_cpu(op, sample)
-        if expected:
-            what = f"{case}{told(sample)} of strided inputs"
-            found = guarded(what, lambda s=sample: run(op, s, device.at()))
-            expect_same(device, case, found[1], expected[1], what)
+        expect_as_on_the_cpu(device, case, sample.noncontiguous(), "of strided inputs")
 
 
 @check(
