@@ -11,8 +11,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "libraries.md"
 
 
 def blocks():
-    """Section -> its block of Python."""
-    sections = re.split(r"^## ", PAGE.read_text(), flags=re.M)[1:]
+    """Section -> its block of Python; "#" is the text above the sections."""
+    quoted = re.compile(r"^<!-- code .*?^<!-- end -->$", re.M | re.S)
+    sections = re.split(r"^## ", quoted.sub("", PAGE.read_text()), flags=re.M)
     found = {
         text.split()[0]: re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
         for text in sections
@@ -40,7 +41,13 @@ def run(tmp_path, monkeypatch):
 
 
 def test_the_blocks_are_those_tested_here():
-    assert sorted(blocks()) == ["Lightning", "accelerate", "transformers"]
+    assert sorted(blocks()) == ["#", "Lightning", "accelerate", "transformers"]
+
+
+def test_the_first_example_trains_on_the_device(run):
+    names = run("#")
+    assert names["loss"].device.type == "openreg"
+    assert names["model"].weight.grad is not None
 
 
 def test_accelerate_prepares_for_the_device(run):
