@@ -1,4 +1,4 @@
-"""What an operator on openreg costs, stage by stage, beside the same on the CPU.
+"""What an operator on openreg costs, stage by stage, next to the same on the CPU.
 
     python benchmarks/operators.py [--calls 2000] [--rounds 9] [--json FILE]
 

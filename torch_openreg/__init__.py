@@ -65,7 +65,7 @@ def _add_device() -> None:
 
     torch.utils.rename_privateuse1_backend("openreg")
     torch._register_device_module("openreg", openreg)
-    # `import torch.openreg.memory` shall find the module that is there instead
+    # `import torch.openreg.memory` must find the module that is there instead
     # of loading its file a second time.
     for name, module in list(sys.modules.items()):
         if name.startswith("torch_openreg.openreg."):

@@ -1,4 +1,4 @@
-"""Who is told of events and graphs that Python makes: the sanitizer, which finds those
+"""The listener for events and graphs that Python makes: the sanitizer, which finds those
 that are left."""
 
 from __future__ import annotations

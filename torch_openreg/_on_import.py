@@ -1,4 +1,4 @@
-"""Work that waits until somebody imports a module."""
+"""Work that is deferred until a module is imported."""
 
 import importlib.util
 import sys

@@ -26,7 +26,7 @@ SLOT_BYTES, SLOTS = 64, 62
 
 @dataclass
 class DeviceProcess:
-    """What a device process tells about itself."""
+    """What a device process reports about itself."""
 
     pid: int
     device: int

@@ -48,7 +48,7 @@ def pytest_addoption(parser):
         action="store_true",
         help="do not fail tests that leave device memory behind",
     )
-    # For the process of one test: where it tells what became of it.
+    # For the process of one test: the file for its outcome.
     group.addoption("--openreg-child", default=None, help="for internal use")
 
 

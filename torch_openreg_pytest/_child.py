@@ -12,7 +12,7 @@ from ._settings import variables_of
 
 
 class ChildReports:
-    """In the child: writes what became of the test, for the process that waits."""
+    """In the child: writes the outcome of the test for the process that waits."""
 
     def __init__(self, config, path: str):
         self._config = config

@@ -43,7 +43,7 @@ def best_of(
 
 
 def parse(description: str) -> argparse.Namespace:
-    """What a benchmark of single calls is told."""
+    """The options of a benchmark of single calls."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--calls", type=int, default=2000, help="in a round")
     parser.add_argument("--rounds", type=int, default=9)

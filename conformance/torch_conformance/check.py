@@ -1,4 +1,4 @@
-"""A check: a function that asks one thing of a device, and what is said of it."""
+"""A check: a function that tests one property of a device, and its description."""
 
 import dataclasses
 import sys

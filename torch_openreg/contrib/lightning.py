@@ -85,7 +85,7 @@ class _OwnPrecision:
 
     @precision_plugin.setter
     def precision_plugin(self, plugin: Precision | None) -> None:
-        # For precision="16-mixed" Lightning makes CUDA's on what is no CPU.
+        # For precision="16-mixed" Lightning makes CUDA's on every device but the CPU.
         if isinstance(plugin, MixedPrecision) and plugin.device == "cuda":
             plugin = MixedPrecision(plugin.precision, "openreg")
         self._precision_plugin = plugin

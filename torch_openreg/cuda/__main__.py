@@ -39,7 +39,7 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _check_hook(parser: argparse.ArgumentParser) -> None:
-    """A Python that starts finds us by a file beside the packages."""
+    """A file next to the packages makes every Python load this package when it starts."""
     name = "torch_openreg.pth"
     if not any((Path(folder) / name).exists() for folder in sys.path):
         parser.error(

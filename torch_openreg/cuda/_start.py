@@ -49,7 +49,7 @@ def prepare() -> None:
 
 
 def _load_library() -> None:
-    """CUDA's hooks are asked for while torch._C is loaded, and kept as they are."""
+    """PyTorch asks for CUDA's hooks while torch._C is loaded, and keeps the answer."""
     version = sys.modules["torch.version"]
     if version.cuda or version.hip:
         built_for = f"CUDA {version.cuda}" if version.cuda else f"ROCm {version.hip}"

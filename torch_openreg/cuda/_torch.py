@@ -124,7 +124,7 @@ def _not_for_cuda(export: Any) -> Any:
 
 
 def _array_interface(self: Any) -> NoReturn:
-    """An AttributeError, so that libraries who look for the interface find none."""
+    """An AttributeError, so that libraries that look for the interface find none."""
     raise AttributeError(
         str(_refusals.refusal("__cuda_array_interface__", _INSTEAD))
         if self.is_cuda

@@ -23,14 +23,14 @@ class _IsFake(type):
 
 
 class FakeGloo(metaclass=_IsFake):
-    """Makes PyTorch's fake group where Gloo's is asked for."""
+    """Makes PyTorch's fake group in place of Gloo's."""
 
     def __new__(cls, store, rank, size, timeout=None):
         return FakeProcessGroup._create_internal(rank, size)
 
 
 def rendezvous(*_, **__):
-    """A store of this process alone, where the others' addresses are asked for."""
+    """A store of this process alone, in place of the one that holds the others' addresses."""
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     yield distributed.HashStore(), rank, size
 

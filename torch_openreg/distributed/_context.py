@@ -1,4 +1,4 @@
-"""Context parallelism: attention whose sequence is shared out between ranks.
+"""Context parallelism: attention whose sequence is divided between ranks.
 
 PyTorch's ring attention knows the attention operators of CUDA. Those of other devices,
 `_scaled_dot_product_fused_attention_overrideable` and its backward, go through the same

@@ -1,4 +1,4 @@
-"""What TorchDynamo, the front half of torch.compile, is told of the device.
+"""The interface of the device for TorchDynamo, the front end of torch.compile.
 
 Loaded when Dynamo is, so that `import torch` stays as short as without it.
 """

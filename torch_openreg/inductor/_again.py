@@ -36,7 +36,7 @@ class _Root:
         self._copied = [(place, node.reconstructed_inputs[place]) for place in places]
 
     def run(self, inputs: list[Any]) -> list[Any] | None:
-        """What CUDAGraphTreeManager.run() returns; None if that is to be called."""
+        """What CUDAGraphTreeManager.run() would return; None if it must be called."""
         manager, node = self._manager, self._node
         last = manager.current_node
         if (

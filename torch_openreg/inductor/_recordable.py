@@ -143,7 +143,7 @@ def _post_compile(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _tell(reason: str) -> None:
-    """Inductor counts what it leaves out, and tells of it for CUDA only."""
+    """Inductor counts what it leaves out, but reports it for CUDA only."""
     cudagraph_utils.cudagraphs_log.warning(reason)
     if config.triton.cudagraph_or_error:
         raise RuntimeError(reason)

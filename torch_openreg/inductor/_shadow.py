@@ -30,7 +30,7 @@ _local = threading.local()
 
 
 def is_active() -> bool:
-    """Whether this thread compiles a graph whose devices were changed."""
+    """Whether this thread is compiling a graph whose devices were changed."""
     return getattr(_local, "active", False)
 
 

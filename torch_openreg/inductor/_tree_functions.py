@@ -31,7 +31,7 @@ def _has_Standard_Deleter(storage: int) -> bool:
 
 
 def _set_storage_access_error_msg(tensor: torch.Tensor, message: str) -> None:
-    """The tensor keeps its storage, which is told next."""
+    """The tensor keeps its storage, which is described next."""
 
 
 def _set_storage_data_ptr_access_error_msg(storage: int, message: str) -> None:

@@ -125,7 +125,7 @@ COMMANDS = {"report": report, "estimate": estimate_script}
 
 
 def main(arguments: list[str]) -> object:
-    """Runs a command; returns what the process shall exit with."""
+    """Runs a command; returns the exit status."""
     if arguments and arguments[0] in COMMANDS:
         return COMMANDS[arguments[0]](arguments[1:])
     if arguments and arguments[0] not in ("-h", "--help"):

@@ -130,7 +130,7 @@ class Peaks:
     """Reads the peaks since it last did so. The program must not notice that they
     start again each time, so it is given the highest since its own last reset."""
 
-    # Who tells statistics, and who lets the peaks start again.
+    # The functions that return statistics, and those that reset the peaks.
     FUNCTIONS = (
         (_C, "_memoryStats", "_resetPeakStats"),
         (torch._C, "_accelerator_getDeviceStats", "_accelerator_resetPeakStats"),

@@ -1,4 +1,4 @@
-"""What a snapshot tells: the allocations of a device, and where they were made."""
+"""What a snapshot contains: the allocations of a device, and where they were made."""
 
 import functools
 import itertools
@@ -228,7 +228,7 @@ class Step(NamedTuple):
 
 @dataclass
 class History:
-    """What happened on a device, as far as a snapshot tells."""
+    """What happened on a device, as far as a snapshot has it."""
 
     snapshot: dict[str, Any]
     device: int

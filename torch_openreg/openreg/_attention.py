@@ -1,4 +1,4 @@
-"""What tools of PyTorch know of its own attention, for that of backends."""
+"""Teaches PyTorch's tools about the attention operators of backends."""
 
 import torch
 from torch.utils.flop_counter import (

@@ -160,7 +160,7 @@ def get_arch_list() -> list[str]:
 
 
 def get_gencode_flags() -> str:
-    """What CUDA's compiler would have to be told to compile for these devices."""
+    """The options that make CUDA's compiler compile for these devices."""
     numbers = [name.removeprefix("sm_") for name in get_arch_list()]
     return " ".join(f"-gencode compute=compute_{n},code=sm_{n}" for n in numbers)
 

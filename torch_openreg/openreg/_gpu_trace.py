@@ -1,4 +1,4 @@
-"""PyTorch's GPU trace: functions to be called when something happens on the device.
+"""PyTorch's GPU trace: callbacks for what happens on the device.
 
 The names are those of ``torch.cuda._gpu_trace``. Nothing is called before
 ``torch._C._activate_gpu_trace()``, which cannot be taken back. Streams, events and

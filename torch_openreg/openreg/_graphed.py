@@ -1,4 +1,4 @@
-"""Functions and modules whose passes are replays of graphs."""
+"""Functions and modules whose forward and backward passes are graph replays."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class MemPool:
         return max(_C._poolUsers(i, self.id) for i in range(device_count()))
 
     def snapshot(self, include_traces: bool = True) -> list[dict[str, Any]]:
-        """Its segments, as :func:`memory_snapshot` tells them."""
+        """Its segments, as :func:`memory_snapshot` describes them."""
         return memory_snapshot(self.id, include_traces)
 
     def __del__(self) -> None:

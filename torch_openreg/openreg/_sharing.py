@@ -23,7 +23,7 @@ _torch_is_shared = torch.UntypedStorage.is_shared
 
 
 def ipc_collect() -> None:
-    """Give back the memory of sent tensors that nobody uses any more.
+    """Give back the memory of sent tensors that no process uses any more.
 
     It is also done with each tensor that is sent or deleted here, and before an
     allocation fails. Call it when neither happens for a while.
@@ -64,7 +64,7 @@ def _rebuild_storage(device, message):
     if not message:
         return torch.UntypedStorage(0, device=device)
     storage = _C._receiveStorage(message)
-    # Tensors over one storage shall be so here, too.
+    # Tensors that share a storage there must share one here, too.
     key = ("openreg", storage.data_ptr(), storage.nbytes())
     known = reductions.storage_from_cache(torch.UntypedStorage, key)
     if known is not None:

@@ -1,4 +1,4 @@
-"""How busy a device is: what NVIDIA's management library tells of a GPU."""
+"""How busy a device is: the figures that NVIDIA's management library has for a GPU."""
 
 import os
 

@@ -9,5 +9,5 @@ def fallback_report() -> dict[str, int]:
 
 
 def reset_fallback_report() -> None:
-    """Start counting anew."""
+    """Set all counts to zero."""
     _C._resetFallbackReport()

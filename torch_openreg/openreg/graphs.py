@@ -37,7 +37,7 @@ def is_current_stream_capturing() -> bool:
 
 
 def graph_pool_handle() -> _POOL_HANDLE:
-    """The id of a new pool of memory, for graphs that shall share one."""
+    """The id of a new memory pool, for graphs that share one."""
     _lazy_init()
     return _POOL_HANDLE(_C._graphPoolHandle())
 
@@ -166,7 +166,7 @@ class OpenRegGraph(_C._OpenRegGraph):
 
 
 class graph:
-    """Context whose work is recorded into a graph.
+    """A context that records its work into a graph.
 
     It waits for the device and empties the caches first, so that the graph's memory
     finds room.

@@ -231,7 +231,7 @@ def max_memory_reserved(device: Device = None) -> int:
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Let the peaks start again from what is in use now."""
+    """Reset the peaks to what is in use now."""
     _C._resetPeakStats(_get_device_index(device, optional=True))
 
 

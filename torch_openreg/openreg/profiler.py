@@ -1,4 +1,4 @@
-"""Parts of a program to be traced, under the names ``torch.cuda.profiler`` has.
+"""Traces parts of a program, with the names of ``torch.cuda.profiler``.
 
 There :func:`start` and :func:`stop` speak to a tool outside of the program, and do
 nothing if there is none. Here the tool is :mod:`torch.profiler`, and :func:`init` says

@@ -95,13 +95,13 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Seed the generator of the current device with a number nobody can foresee."""
+    """Seed the generator of the current device with an unpredictable number."""
     if _is_usable():
         _C._settledGenerator(_C._getDevice()).seed()
 
 
 def seed_all() -> None:
-    """Seed the generators of all devices with one number nobody can foresee."""
+    """Seed the generators of all devices with one unpredictable number."""
     if _is_usable():
         number = _C._settledGenerator(0).seed()
         for index in range(1, device_count()):

@@ -217,6 +217,6 @@ def stream(stream: Stream | None) -> StreamContext:
 
 
 def _sleep(cycles: int) -> None:
-    """Keep the current stream busy for so many cycles of the device's clock."""
+    """Keep the current stream busy for that many cycles of the device's clock."""
     _lazy_init()
     _C._sleep(cycles)

@@ -142,7 +142,7 @@ def check(
 
 
 def save(path: str | Path) -> None:
-    """Write the findings as JSON, and a page with a picture of each beside it."""
+    """Write the findings as JSON, and next to it a page with a picture of each."""
     from ._report import save
 
     save(findings(), path)

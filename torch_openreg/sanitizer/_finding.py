@@ -228,7 +228,7 @@ def make_leak(kind: str, size: int, allocated: Stack) -> Finding:
 
 
 def _tensor_of(raw: dict[str, Any]) -> str | None:
-    """What lies out of bounds belongs to no tensor: the one that it is beside counts."""
+    """Bytes out of bounds belong to no tensor; they count for the tensor next to them."""
     begin, end, block = raw["begin"], raw["end"], raw["block"]
     if raw["kind"] == "out-of-bounds" and block:
         begin, end = block["begin"], block["end"]

@@ -11,7 +11,7 @@ from ._page import page
 
 
 def save(findings: Sequence[Finding], path: str | Path) -> None:
-    """`path` gets the JSON; the pages are beside it: report.json, report.1.html."""
+    """`path` gets the JSON; the pages are next to it: report.json, report.1.html."""
     path = Path(path)
     for number, finding in enumerate(findings, 1):
         beside = path.with_suffix(f".{number}.html")

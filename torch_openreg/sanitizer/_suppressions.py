@@ -1,4 +1,4 @@
-"""Findings that nobody wants to hear of, named in a file.
+"""Suppressions: findings that a file leaves out.
 
 A line is a kind of finding, a colon and a pattern as the shell's, or a comment that
 begins with `#`. The pattern is compared with operators, with files and with functions of
@@ -38,7 +38,7 @@ class Suppressions:
             self.patterns.append((kind, pattern.strip()))
 
     def cover(self, finding: Finding) -> bool:
-        """Whether nobody wants to hear of it."""
+        """Whether a suppression leaves the finding out."""
         return any(
             kind in (finding.kind, finding.check)
             and any(fnmatchcase(word, pattern) for word in _words(finding))

@@ -1,4 +1,4 @@
-"""Level 13: all of torch.accelerator, and what the profiler is told."""
+"""Level 13: all of torch.accelerator, and the device's rows in the profiler."""
 
 import torch
 

@@ -10,7 +10,7 @@ from ..check import check
 from ..expect import Failed, expect
 
 PAGE = "operators_tools.md"
-# Whose numbers are nobody's business, or one of several right answers.
+# Operators whose numbers are undefined, or one of several right answers.
 WITHOUT_NUMBERS = {
     "empty",
     "empty_like",

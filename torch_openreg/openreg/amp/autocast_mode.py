@@ -7,7 +7,7 @@ __all__ = ["autocast", "custom_bwd", "custom_fwd"]
 
 
 class autocast(torch.amp.autocast):
-    """``torch.amp.autocast("openreg", ...)``, which is to be used instead."""
+    """``torch.amp.autocast("openreg", ...)``, to be used instead."""
 
     # Here and not on the class: the signature stays in sight.
     @deprecated(

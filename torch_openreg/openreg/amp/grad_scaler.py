@@ -7,7 +7,7 @@ __all__ = ["GradScaler"]
 
 
 class GradScaler(torch.amp.GradScaler):
-    """``torch.amp.GradScaler("openreg", ...)``, which is to be used instead."""
+    """``torch.amp.GradScaler("openreg", ...)``, to be used instead."""
 
     @deprecated(
         "`torch.openreg.amp.GradScaler(args...)` is deprecated. "
