@@ -67,7 +67,7 @@ print([name for name in large if name in sys.modules])
     assert run_python(code) == "[]"
 
 
-def test_a_name_that_pytorch_has_no_more_is_told():
+def test_a_name_that_pytorch_no_longer_has_is_reported():
     from torch_openreg import _names
     from torch_openreg.inductor import _trees
 

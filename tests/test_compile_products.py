@@ -33,7 +33,7 @@ def test_a_product_of_matrices_is_called_without_the_parser(name):
     assert torch.equal(ours.cpu(), PRODUCTS[name](*matrices))
 
 
-def test_a_product_refuses_what_is_no_matrix():
+def test_a_product_refuses_tensors_that_are_not_matrices():
     x = torch.ones(2, 2, device="openreg")
     with pytest.raises(TypeError, match="expected a tensor, but got int"):
         torch_openreg._C._mm(x, 1, x)
@@ -76,7 +76,7 @@ def test_a_product_with_an_inner_size_of_one_is_multiplied_as_on_the_cpu():
     assert "openreg_products.mm(" in code
 
 
-def test_decompositions_that_no_longer_ask_for_the_cpu_are_told():
+def test_decompositions_that_no_longer_ask_for_the_cpu_are_reported():
     from torch_openreg.inductor import _products
 
     with pytest.raises(ImportError, match=r"the CPU in .*matrix\(\) is no more"):

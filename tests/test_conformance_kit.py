@@ -261,14 +261,14 @@ def test_a_hang_is_one_failed_check(run_kit):
     assert "here it hangs" in shown and "in synchronize" in shown
 
 
-def test_a_backend_that_cannot_be_loaded_is_told(run_kit):
+def test_a_backend_that_cannot_be_loaded_is_reported(run_kit):
     status, shown = run_kit(*BROKEN, BROKEN="load")
     assert status == 2
     assert "cannot be loaded: RuntimeError: the driver is not installed" in shown
 
 
 @pytest.mark.slow
-def test_a_device_that_nobody_knows_is_told(run_kit):
+def test_an_unknown_device_is_reported(run_kit):
     status, shown = run_kit("--device", "nochip", "--level", "1")
     assert status == 2 and "nochip" in shown
 

@@ -18,7 +18,7 @@ def test_triton_is_not_asked_and_its_kernels_are_refused(run_cuda, tmp_path):
     assert "Triton kernel" in second and "TRITON_INTERPRET=1" in second
 
 
-def test_a_history_of_memory_leaves_out_what_it_shall_skip(run_cuda):
+def test_a_history_of_memory_skips_what_it_is_asked_to_skip(run_cuda):
     code = (
         "torch.cuda.memory._record_memory_history(skip_actions=['free_requested'])\n"
         "torch.empty(8, device='cuda')\n"

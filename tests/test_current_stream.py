@@ -108,7 +108,7 @@ def test_only_streams_of_the_device_become_current(stream, error, text):
     assert torch.openreg.current_stream() == torch.openreg.default_stream()
 
 
-def test_an_event_is_no_stream():
+def test_an_event_is_not_a_stream():
     with pytest.raises(AttributeError, match="'Event' object has no .* 'stream_id'"):
         torch.openreg.stream(torch.openreg.Event()).__enter__()
 

@@ -65,7 +65,7 @@ def test_a_tensor_that_grows_is_filled_where_it_grew(asked_for):
     assert grown[:2].tolist() == [1, 1] and grown[2].isnan()
 
 
-def test_memory_is_not_filled_if_nobody_asks(asked_for, monkeypatch):
+def test_memory_is_not_filled_by_default(asked_for, monkeypatch):
     monkeypatch.setattr(deterministic, "fill_uninitialized_memory", False)
     x = torch.full((1 << 10,), 7.0, device="openreg")
     address = x.data_ptr()

@@ -9,7 +9,7 @@ PROGRAM = Path(__file__).with_name("kills.py")
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stage", ["start", "kernel", "copy", "wait", "sharing"])
-def test_a_death_at_any_moment_is_told_and_leaves_nothing_over(
+def test_a_death_at_any_moment_is_reported_and_leaves_nothing_behind(
     stage, rounds, run_script
 ):
     variables = {"OPENREG_EXECUTOR": "process", "OMP_NUM_THREADS": "1"}

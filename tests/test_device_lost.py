@@ -51,7 +51,7 @@ def run_lossy(run_python):
     return run
 
 
-def test_a_death_at_any_stage_is_told_at_the_next_use(run_lossy):
+def test_a_death_at_any_stage_raises_at_the_next_use(run_lossy):
     """tests/kills.py does it at random moments."""
     code = """
 def queue():
@@ -90,7 +90,7 @@ for before, next_use, ending in (
     run_lossy(code)
 
 
-def test_training_hears_of_a_death_within_a_second(run_lossy):
+def test_training_raises_within_a_second_of_a_death(run_lossy):
     code = """
 def seconds_until_heard():
     network = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU()).to("openreg")

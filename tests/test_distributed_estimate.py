@@ -93,7 +93,7 @@ def test_what_cannot_be_estimated_is_refused_with_a_sentence(arguments, words, c
     assert words in capsys.readouterr().err
 
 
-def test_a_script_that_fails_is_told_with_its_rank(tmp_path, capfd):
+def test_a_failing_script_is_reported_with_its_rank(tmp_path, capfd):
     script = tmp_path / "script.py"
     script.write_text("raise SystemExit('no data')")
     assert command.main(["estimate", str(script), "--devices", "2"]) == 2

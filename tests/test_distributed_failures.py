@@ -23,7 +23,7 @@ FAILS = """
 
 
 @pytest.mark.parametrize("transport", ["auto", "gloo"])
-def test_calls_that_do_not_match_are_told_with_both_and_touch_nothing(ranks, transport):
+def test_mismatched_calls_raise_with_both_calls_and_touch_nothing(ranks, transport):
     ranks(
         FAILS
         + """
@@ -256,7 +256,7 @@ def test_a_rank_that_hangs_before_any_collective_is_named_after_the_timeout(
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_rank_that_calls_another_collective_is_told_by_both(ranks, transport):
+def test_both_ranks_report_a_different_collective(ranks, transport):
     ranks(
         CALLS
         + """
@@ -272,9 +272,7 @@ def test_a_rank_that_calls_another_collective_is_told_by_both(ranks, transport):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["auto", "gloo"])
-def test_a_rank_that_calls_the_same_with_something_else_is_told_by_both(
-    ranks, transport
-):
+def test_both_ranks_report_a_different_argument(ranks, transport):
     ranks(
         CALLS
         + """

@@ -13,7 +13,7 @@ PLAN = """
 """
 
 
-def test_a_dropped_rank_dies_and_the_others_are_told(ranks):
+def test_a_dropped_rank_dies_and_the_others_get_an_error(ranks):
     ranks(
         PLAN.format(plan="drop-rank:2@collective:2")
         + """

@@ -124,7 +124,7 @@ def test_wait_itself_waits_and_raises_if_that_is_wanted(ranks):
     )
 
 
-def test_a_timeout_that_is_no_number_is_refused(ranks):
+def test_a_timeout_that_is_not_a_number_is_refused(ranks):
     ranks(
         """
     try:

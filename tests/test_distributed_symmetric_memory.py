@@ -63,7 +63,7 @@ def test_a_kernel_that_runs_at_once_reaches_the_memory_of_anothers_device(ranks)
     )
 
 
-def test_what_cannot_be_is_told(ranks):
+def test_unsupported_requests_are_refused_with_a_message(ranks):
     ranks(
         """
     def fails(call, words):

@@ -122,7 +122,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_stream_that_is_none_is_refused(name):
+def test_an_invalid_stream_is_refused(name):
     stream, error, sentence = REFUSED[name]
     with pytest.raises(error) as caught:
         torch.ones(2, device="openreg").__dlpack__(stream=stream)
@@ -170,7 +170,7 @@ class Counting(torch.Tensor):
         return super().__torch_function__(function, types, args, kwargs or {})
 
 
-def test_a_subclass_hears_of_it():
+def test_a_subclass_sees_the_call():
     x = torch.ones(2, device="openreg").as_subclass(Counting)
     Counting.calls.clear()
     assert x.__dlpack_device__()[0] == DLDeviceType.kDLExtDev

@@ -156,7 +156,7 @@ def shell_lines():
     ("place", "option"),
     [("https://x.y/whl", "--extra-index-url"), ("/wheels", "--find-links")],
 )
-def test_make_looks_for_torch_where_it_is_told(place, option):
+def test_make_looks_for_torch_in_the_given_place(place, option):
     command = ["make", "-n", "-B", ".venv/ready", f"TORCH_WHEELS={place}"]
     lines = subprocess.check_output(command, cwd=ROOT, text=True, timeout=60)
     assert f"{option} {place} -r requirements.txt" in lines

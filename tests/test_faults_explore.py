@@ -224,7 +224,7 @@ def test_a_failing_schedule_has_a_picture(tmp_path):
     assert "http" not in page.replace("http://www.w3.org", "")
 
 
-def test_a_failure_that_is_no_schedule_has_no_picture(tmp_path):
+def test_a_failure_without_a_schedule_has_no_picture(tmp_path):
     finding = Finding("oom@alloc:1", "leaked memory", "4 bytes are left")
     with pytest.raises(ValueError, match="only a schedule has a picture"):
         finding.save(tmp_path / "page.html")

@@ -128,7 +128,7 @@ DRAWS = {
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 @pytest.mark.parametrize("randomness", ["same", "different", "error"])
-def test_vmap_draws_as_it_is_told(draw, randomness):
+def test_vmap_draws_as_requested(draw, randomness):
     def case(device):
         return vmap(draw, randomness=randomness)(numbers(4, 3, device=device))
 

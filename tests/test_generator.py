@@ -96,7 +96,7 @@ def test_a_clone_goes_its_own_way():
     assert draw(generator=first) == draw(generator=generator(1))
 
 
-def test_there_is_no_offset_but_zero():
+def test_the_only_offset_is_zero():
     first = generator(1)
     draw(generator=first)
     state = first.get_state()

@@ -65,7 +65,7 @@ def test_the_functions_are_those_of_cuda():
     assert imported is ours
 
 
-def test_nothing_is_told_unless_it_is_turned_on():
+def test_nothing_is_reported_unless_it_is_turned_on():
     heard = []
     registry = torch.openreg._gpu_trace.MemoryAllocationCallbacks
     registry.add_callback(heard.append)
@@ -76,7 +76,7 @@ def test_nothing_is_told_unless_it_is_turned_on():
     assert heard == []
 
 
-def test_events_are_told_from_creation_to_deletion(told):
+def test_events_are_reported_from_creation_to_deletion(told):
     answer = told("""
 side, event = m.Stream(), m.Event()
 def life():
@@ -102,7 +102,7 @@ answer = [handle, side_stream, current, events, ends]
     assert ends == [["event_deletion", handle]]
 
 
-def test_events_of_pytorch_itself_are_told(told):
+def test_events_of_pytorch_itself_are_reported(told):
     """A copy between devices is ordered by events that C++ code makes."""
     kinds = told("""
 y = torch.empty(3, device="openreg:1")
@@ -114,7 +114,7 @@ answer = [name for name, *_ in told]
     assert kinds.count("event_deletion") == 2
 
 
-def test_events_that_processes_share_are_told(told):
+def test_events_that_processes_share_are_reported(told):
     handle, events = told("""
 event = m.Event(interprocess=True)
 _, events = during(event.ipc_handle)
@@ -123,7 +123,7 @@ answer = [event.openreg_event, events]
     assert events == [["event_creation", handle]]
 
 
-def test_memory_is_told_with_its_address(told):
+def test_memory_is_reported_with_its_address(told):
     address, begin, end = told("""
 y, begin = during(lambda: torch.empty(1000, device="openreg"))
 address = y.data_ptr()
@@ -137,7 +137,7 @@ answer = [address, begin, end]
     assert end == [["memory_deallocation", address]]
 
 
-def test_memory_that_a_kernel_allocates_is_told(told):
+def test_memory_that_a_kernel_allocates_is_reported(told):
     names = told("""
 _, told = during(lambda: x.nonzero())
 answer = [name for name, *_ in told]
@@ -145,7 +145,7 @@ answer = [name for name, *_ in told]
     assert names.count("memory_allocation") >= 1
 
 
-def test_streams_are_told_as_their_pool_is_made(told):
+def test_streams_are_reported_as_their_pool_is_made(told):
     first, again, handle = told("""
 stream, first = during(lambda: m.Stream(priority=-1))
 _, again = during(lambda: m.Stream(priority=-1))
@@ -165,14 +165,14 @@ answer = [first, again, stream.openreg_stream]
         "torch.accelerator.synchronize()",
     ],
 )
-def test_a_wait_for_the_device_is_told(told, wait):
+def test_a_wait_for_the_device_is_reported(told, wait):
     assert told(f"_, answer = during(lambda: {wait})") == [["device_synchronization"]]
 
 
 @pytest.mark.parametrize(
     "wait", ["m.current_stream().synchronize()", "x.cpu()", "x[0].item()"]
 )
-def test_a_wait_for_a_stream_is_told(told, wait):
+def test_a_wait_for_a_stream_is_reported(told, wait):
     stream, waits = told(f"""
 _, waits = during(lambda: {wait})
 answer = [m.current_stream().openreg_stream, waits]
@@ -182,7 +182,7 @@ answer = [m.current_stream().openreg_stream, waits]
     ]
 
 
-def test_a_copy_that_does_not_wait_is_not_told(told):
+def test_a_copy_that_does_not_wait_is_not_reported(told):
     assert (
         told("""
 host = torch.empty(3).pin_memory()

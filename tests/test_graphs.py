@@ -205,7 +205,7 @@ def test_a_graph_belongs_to_the_device_on_which_it_was_captured():
     assert y.tolist() == [4.0] * 4
 
 
-def test_who_captures_is_told():
+def test_a_capture_is_reported():
     x = zeros()
     graph = m.OpenRegGraph()
     assert not m.is_current_stream_capturing()

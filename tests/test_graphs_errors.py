@@ -164,7 +164,7 @@ def test_memory_for_other_streams_is_not_mapped_meanwhile(x):
 
 
 @pytest.mark.parametrize("mode", ["thread_local", "relaxed"])
-def test_modes_are_told_by_name(mode, x):
+def test_modes_have_names(mode, x):
     graph = m.OpenRegGraph()
     with m.graph(graph, capture_error_mode=mode):
         x.add_(1)

@@ -30,7 +30,7 @@ def x():
 # --- pools ------------------------------------------------------------------------
 
 
-def test_memory_of_a_graph_is_nobody_elses(x):
+def test_memory_of_a_graph_is_not_given_to_others(x):
     graph, y = captured(lambda: x * 2 + 1)
     address = y.data_ptr()
     del y

@@ -207,7 +207,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.slow
-def test_a_forked_child_is_told_to_spawn(built):
+def test_a_forked_child_is_asked_to_spawn(built):
     assert run_in(built(6), sys.executable, "-c", FORKED).stdout == "17\n"
 
 

@@ -252,7 +252,9 @@ def test_report_reads_a_snapshot_of_the_device(tmp_path, capsys):
          "KeyError: 'addr'"),
     ],
 )  # fmt: skip
-def test_report_refuses_what_is_no_snapshot(saved, tmp_path, capsys, content, cause):
+def test_report_refuses_a_file_that_is_not_a_snapshot(
+    saved, tmp_path, capsys, content, cause
+):
     assert command.main(["report", saved(content)]) == 2
     told = capsys.readouterr().err
     assert "snapshot.pickle is no memory snapshot" in told

@@ -168,7 +168,7 @@ def test_other_errors_of_a_script_pass_through(run_script, capsys):
     assert "fit" not in capsys.readouterr().out
 
 
-def test_a_script_that_uses_no_device_is_told_so(run_script, capsys):
+def test_a_script_that_uses_no_device_gets_a_message(run_script, capsys):
     assert run_script("sys.exit()") is None
     told = capsys.readouterr().out
     assert "No memory of an openreg device was used" in told

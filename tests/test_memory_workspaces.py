@@ -97,7 +97,7 @@ def test_its_size_is_that_of_the_variables(kept):
     assert kept("torch.addmm(bias, x, x)", **none) == 0
 
 
-def test_a_wrong_variable_is_told(run_python):
+def test_a_wrong_variable_is_reported(run_python):
     result = run_python(
         START + "x @ x; print(kept())",
         check=False,

@@ -293,7 +293,7 @@ def test_lazy_bits_are_resolved_in_numbers():
     assert x.conj().imag.item() == -2
 
 
-def test_more_or_less_than_one_element_is_no_number():
+def test_more_or_less_than_one_element_is_not_a_number():
     same_error(lambda device: torch.zeros(2, device=device).item())
     same_error(lambda device: torch.zeros(0, device=device).item())
     same_error(lambda device: bool(torch.zeros(2, device=device)))

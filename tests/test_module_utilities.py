@@ -61,7 +61,7 @@ def test_gradients_of_two_devices_have_one_norm():
         assert parameter.grad.tolist() == pytest.approx([0.25] * 8, rel=1e-5)
 
 
-def test_a_norm_that_is_no_number_is_refused():
+def test_a_norm_that_is_not_a_number_is_refused():
     parameter = nn.Parameter(torch.ones(2, device=DEVICE))
     parameter.grad = torch.tensor([1.0, float("nan")], device=DEVICE)
     with pytest.raises(RuntimeError, match="total norm of order 2.0 .* is non-finite"):

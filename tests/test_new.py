@@ -132,7 +132,7 @@ def test_an_update_brings_changes_and_keeps_those_of_the_vendor(whole, monkeypat
     assert "<<<<<<<" not in driver.read_text()
 
 
-def test_what_is_no_package_of_ours_cannot_be_updated(own_template):
+def test_a_package_from_elsewhere_cannot_be_updated(own_template):
     with pytest.raises(SystemExit, match="has no .copier-answers.yml"):
         main(["--update", str(own_template)])
 

@@ -120,7 +120,7 @@ for name, call in [*calls.items(), *calls.items()]:  # twice: a call may be lear
 
 
 @pytest.mark.parametrize("schedule", ["auto", "async", "adversarial"])
-def test_wrong_arguments_are_told_in_the_call_and_the_device_stays_well(
+def test_wrong_arguments_are_reported_in_the_call_and_the_device_stays_well(
     run_python, schedule
 ):
     code = CHILD.format(calls=CALLS)
@@ -246,7 +246,7 @@ def test_a_bad_index_breaks_the_device_on_an_idle_stream_too(operator, fork_pyth
     )
 
 
-def test_a_bad_index_is_told_on_stderr_once(run_python):
+def test_a_bad_index_is_reported_on_stderr_once(run_python):
     code = """
 import torch
 x, i = torch.ones(4, device="openreg"), torch.tensor([9, 7], device="openreg")

@@ -99,7 +99,7 @@ except RuntimeError as error:
     assert run(code) == "Can't swap an already initialized allocator 0 native"
 
 
-def test_the_allocator_in_force_is_told_and_cannot_be_set_again_after_use(run):
+def test_the_current_allocator_is_reported_and_cannot_be_set_again_after_use(run):
     code = """
 get, change = openreg.memory._get_current_allocator, openreg.memory.change_current_allocator
 change(get())  # nothing was allocated, and nothing changes
@@ -137,7 +137,7 @@ print(calls.value)
     assert run(code) == "2"
 
 
-def test_a_function_that_is_not_there_is_told(run):
+def test_a_missing_function_is_reported(run):
     code = """
 try:
     openreg.memory.OpenRegPluggableAllocator(library._name, "give", "nothing")

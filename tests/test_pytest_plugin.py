@@ -53,7 +53,7 @@ def test_without_the_option_the_plugin_does_nothing(run, pytester):
     pytester.runpytest_inprocess("-p", "no:xdist").assert_outcomes(passed=2)
 
 
-def test_memory_of_fixtures_that_live_longer_is_no_leak(run):
+def test_memory_of_longer_lived_fixtures_is_not_a_leak(run):
     run(
         """
 @pytest.fixture(scope="module")

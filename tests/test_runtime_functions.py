@@ -28,7 +28,7 @@ def test_memory_that_exists_can_be_pinned():
     assert on_device.tolist() == [0, 1, 2, 3]
 
 
-def test_a_code_that_is_no_success_becomes_an_error():
+def test_a_code_other_than_success_becomes_an_error():
     m.check_error(m.openregStatus.SUCCESS)
     code = m.openregrt().orHostUnregister(1 << 40)
     name = m.openregrt().orGetErrorName(code)

@@ -128,7 +128,7 @@ def synchronize():
     r.kept("event").synchronize()
 
 
-def test_who_waits_for_a_process_that_ends_is_told(remote):
+def test_a_wait_for_a_process_that_ends_raises(remote):
     event = remote(record_behind_a_gate)
     number = remote(process)
     remote.kill()

@@ -175,7 +175,7 @@ def test_ranks_train_as_one_with_the_whole_batch(ranks, bounds, layout, autocast
     )
 
 
-def test_an_empty_batch_of_another_dtype_than_float32_is_told_by_both_ranks(ranks):
+def test_an_empty_batch_of_another_dtype_than_float32_is_reported_by_both_ranks(ranks):
     # PyTorch gathers float32 statistics, and zeros of the input's dtype if it is empty.
     # NCCL does not compare them and mixes up the bytes.
     ranks(

@@ -189,7 +189,7 @@ def test_how_many_and_how_long_can_be_chosen(write, capsys):
         (b'{"traceEvents": []}', "has no rows of a device: profile with"),
     ],
 )
-def test_a_file_that_is_no_trace_is_refused(content, message, write, capsys):
+def test_a_file_that_is_not_a_trace_is_refused(content, message, write, capsys):
     path = write(content)
     assert main([path]) == 2
     error = capsys.readouterr().err

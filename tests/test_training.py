@@ -90,7 +90,7 @@ def test_checkpointing_keeps_the_numbers_of_each_device(reentrant):
     assert all(map(torch.equal, *results))
 
 
-def test_a_checkpoint_keeps_what_it_is_told():
+def test_a_checkpoint_keeps_what_it_is_asked_to_keep():
     calls = []
 
     class Count(TorchDispatchMode):

@@ -113,7 +113,7 @@ def test_a_row_explains_its_own_operator_dtype_and_difference(one_row):
             judge(**other)
 
 
-def test_a_row_that_explains_nothing_is_told(one_row, monkeypatch):
+def test_a_row_that_explains_nothing_is_reported(one_row, monkeypatch):
     assert judge(strict=True)
     with pytest.raises(inventory.NotInTheInventoryError, match="passes, but is listed"):
         judge(differences=(), strict=True)

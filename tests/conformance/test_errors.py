@@ -53,7 +53,7 @@ ASSERTS = {"gather", "scatter", "scatter_add"}
 
 
 @pytest.mark.parametrize("schedule", ["auto", "async", "adversarial"])
-def test_wrong_arguments_are_told_as_on_the_cpu(schedule, run_python):
+def test_wrong_arguments_are_reported_as_on_the_cpu(schedule, run_python):
     variables = {"OPENREG_SCHEDULE": schedule, "OPENREG_DEVICE_ASSERT": "raise"}
     told = run_python(CHILD, timeout=500, **variables)
     count, asserts, differences = json.loads(told)
