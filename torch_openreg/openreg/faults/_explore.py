@@ -128,7 +128,8 @@ class _Explorer:
         if not _trial.same(first.result, second.result):
             raise ValueError(
                 "two runs of the function without a fault gave different results, so a "
-                "wrong number could not be told: seed it, and let it make its own tensors"
+                "wrong number could not be recognised: seed it, and let it make its own "
+                "tensors"
             )
         return second.result
 
