@@ -48,6 +48,18 @@ def test_quickstart_prints_the_same_wherever_kernels_run(run_script):
     assert losses[0] == losses[1]
 
 
+@pytest.mark.slow  # waits for a C++ compiler
+def test_an_operator_of_another_project_runs_on_the_device(run_script, tmp_path):
+    binaries = Path(sys.executable).parent
+    result = run_script(
+        EXAMPLES[0].parent / "extension" / "run.py",
+        TORCH_EXTENSIONS_DIR=str(tmp_path),
+        PATH=f"{binaries}:{os.environ['PATH']}",
+        timeout=300,
+    )
+    assert result.stdout == "tensor([1.5000, 2.0000], device='openreg:0')\n"
+
+
 def test_the_recipe_for_ci_passes_under_every_schedule():
     folder = EXAMPLES[0].parent / "testing"
     result = subprocess.run(
