@@ -194,7 +194,7 @@ def shim(function, group):
             if kind is SchemaKind.inplace
             else [a.name for a in function.func.arguments.out]
         )
-        outputs = f"Borrowed outputs({', '.join(given)});"
+        outputs = f"BorrowedOutputs outputs({', '.join(given)});"
         value = ", ".join(given)
     if count > 1:
         value = f"{{{value}}}"

@@ -78,7 +78,7 @@ ProcessGroupOCCL::~ProcessGroupOCCL() {
 
 // --- jobs -----------------------------------------------------------------------
 
-struct ProcessGroupOCCL::Running {
+struct ProcessGroupOCCL::RunningCall {
   std::shared_ptr<Group> group;
   std::shared_ptr<Outcome> outcome;
   std::vector<Step> steps;
@@ -173,7 +173,9 @@ void ProcessGroupOCCL::keepMemory(
 
 // Runs a job that the host waits for on its own thread if the stream is idle: that saves
 // two changes of threads. A failure is told by the Work.
-bool ProcessGroupOCCL::tryHere(const Submission& job, const Running& running) {
+bool ProcessGroupOCCL::tryHere(
+    const Submission& job,
+    const RunningCall& running) {
   const orLaunchConfig config{job.name, orLaunchTry};
   bool ran = false;
   const orError_t status =
@@ -211,7 +213,7 @@ ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::launch(
   before.record(getCurrentOpenRegStream(device));
   before.block(stream);
 
-  auto running = std::make_unique<Running>(Running{
+  auto running = std::make_unique<RunningCall>(RunningCall{
       group_,
       batch.outcome,
       job.steps,

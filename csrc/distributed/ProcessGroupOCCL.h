@@ -158,7 +158,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
     void listAccesses(std::vector<MemoryAccess>& accesses) const;
   };
   /// A job under way: what its kernel owns.
-  struct Running;
+  struct RunningCall;
   /// Those that are being coalesced, and what the Works of all share.
   struct Batch {
     std::optional<Job> job;
@@ -172,7 +172,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
   WorkPtr start(Job job);
   WorkPtr launchRecorded(Job job, const Batch& batch);
   WorkPtr launch(Job job, const Batch& batch);
-  static bool tryHere(const Submission& job, const Running& running);
+  static bool tryHere(const Submission& job, const RunningCall& running);
   static void keepMemory(
       const Job& job,
       CollectiveWork& work,

@@ -56,8 +56,8 @@ double number(
   const double result = isNumber ? found * factor->second : 0;
   if (!isNumber || result < bounds.least || result > bounds.most) {
     refuse(
-        key + " must be such as " + bounds.example + ", but is '" + value +
-        "'");
+        key + " must be a value such as " + bounds.example + ", but is '" +
+        value + "'");
   }
   return result;
 }

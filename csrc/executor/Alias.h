@@ -75,8 +75,8 @@ class AliasFrame {
   std::vector<c10::Storage> owned_; // of tensors of other layouts
 };
 
-/// While it lives, tensors that a call has just made are the CPU's, with the kernel
-/// addresses of their memory.
+/// Makes tensors that a call has just created CPU tensors over the kernel addresses of
+/// their memory, for the lifetime of the object.
 class [[nodiscard]] OutputsAsCpus {
  public:
   OutputsAsCpus(std::span<const Tensor> outputs, c10::Device device);

@@ -27,12 +27,12 @@ class AliasImpl final : public TensorImpl {
   StorageImpl* ownStorage() const {
     return own_.get();
   }
-  /// Of an alias that is not bound: whether nobody else has its storage.
+  /// Whether nobody else has the storage of this unbound alias.
   bool isAlone() const {
     return own_.use_count() == 2; // `own_` and `storage_`
   }
 
-  // The one member that c10 gives no way to set, of any tensor.
+  // c10 has no setter for this member.
   static void setDevice(TensorImpl* tensor, c10::Device device) {
     constexpr auto member = &AliasImpl::device_opt_;
     tensor->*member = device;

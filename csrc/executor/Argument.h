@@ -16,7 +16,7 @@
 namespace at::native::openreg {
 
 using TensorVisitor = c10::function_ref<void(const Tensor&)>;
-/// Gives the tensor that takes another one's place: its alias, mostly.
+/// Returns the tensor that replaces the given one, usually its alias.
 using TensorMap = c10::function_ref<Tensor(const Tensor&)>;
 /// What a call looks like, apart from its data: a key of OutputShapeCache.
 using Signature = c10::SmallVector<int64_t, 64>;
@@ -36,7 +36,8 @@ struct ArgumentType {
   void (*visit)(const void* value, TensorVisitor visit);
   c10::IValue (*box)(const void* value);
   void (*encode)(Signature& key, const void* value);
-  /// What the kernel supports depends on it: dtypes, kinds of numbers, words.
+  /// The part of an argument that decides whether a kernel supports it: dtypes, kinds of
+  /// numbers, words.
   uint64_t (*variant)(const void* value);
   /// Makes a copy in `slot`, with other tensors, that outlives the call, and returns
   /// where it is.
@@ -101,7 +102,7 @@ class ArgumentList {
   size_t used_ = 0;
 };
 
-/// All arguments of a call as the dispatcher's boxed kernels get them.
+/// All arguments of a call as a stack, as boxed kernels take them.
 std::vector<c10::IValue> boxArguments(ArgumentSpan arguments);
 
 } // namespace at::native::openreg

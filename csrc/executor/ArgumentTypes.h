@@ -1,5 +1,5 @@
-// What can be done with the arguments of each C++ type: the only code of arguments that
-// is instantiated, once per type.
+// Operations on the arguments of each C++ type: the only code for arguments that is
+// instantiated once per type.
 #pragma once
 
 #include "executor/Argument.h"
@@ -22,10 +22,11 @@ namespace detail {
 
 /// A view, and what it is a view of. Both may be optional.
 template <class Owner, class View>
-struct Held {
-  explicit Held(Owner made) : owner(std::move(made)), view(viewOf(owner)) {}
-  // The view is one of the owner where it is now.
-  Held(Held&& other) noexcept : Held(std::move(other.owner)) {}
+struct OwnedView {
+  explicit OwnedView(Owner made)
+      : owner(std::move(made)), view(viewOf(owner)) {}
+  // The view must refer to the owner at its new address.
+  OwnedView(OwnedView&& other) noexcept : OwnedView(std::move(other.owner)) {}
 
   static View viewOf(const Owner& owner) {
     if constexpr (requires { owner.has_value(); }) {
@@ -59,7 +60,7 @@ void encodeTensor(Signature& key, const Tensor& tensor);
 void encodeNumber(Signature& key, const Scalar& number);
 void encodeText(Signature& key, std::string_view text);
 
-// Tensors are mapped by value; what maps lists of them is in Argument.cpp.
+// Tensors are mapped by value; the functions that map lists are in Argument.cpp.
 template <>
 struct ArgumentTraits<Tensor> {
   static constexpr auto kKind = ArgumentType::Kind::Tensor;
@@ -105,13 +106,15 @@ struct TensorListTraits {
       }
     }
   }
-  static Held<std::vector<Tensor>, View> map(const View& list, TensorMap map) {
+  static OwnedView<std::vector<Tensor>, View> map(
+      const View& list,
+      TensorMap map) {
     std::vector<Tensor> mapped;
     mapped.reserve(list.size());
     for (const Tensor& tensor : list) {
       mapped.push_back(map(tensor));
     }
-    return Held<std::vector<Tensor>, View>(std::move(mapped));
+    return OwnedView<std::vector<Tensor>, View>(std::move(mapped));
   }
   static void encode(Signature& key, const View& list) {
     key.push_back(static_cast<int64_t>(list.size()));
@@ -168,8 +171,8 @@ struct ArgumentTraits<std::string_view> {
   static uint64_t variant(std::string_view text) {
     return std::hash<std::string_view>()(text);
   }
-  static Held<std::string, std::string_view> hold(std::string_view text) {
-    return Held<std::string, std::string_view>(std::string(text));
+  static OwnedView<std::string, std::string_view> hold(std::string_view text) {
+    return OwnedView<std::string, std::string_view>(std::string(text));
   }
   static c10::IValue box(std::string_view text) {
     return std::string(text);
@@ -196,8 +199,9 @@ struct ArgumentTraits<c10::ArrayRef<T>> {
       ArgumentTraits<T>::encode(key, item);
     }
   }
-  static Held<std::vector<T>, c10::ArrayRef<T>> hold(c10::ArrayRef<T> list) {
-    return Held<std::vector<T>, c10::ArrayRef<T>>(list.vec());
+  static OwnedView<std::vector<T>, c10::ArrayRef<T>> hold(
+      c10::ArrayRef<T> list) {
+    return OwnedView<std::vector<T>, c10::ArrayRef<T>>(list.vec());
   }
 };
 template <class T>
@@ -211,8 +215,8 @@ struct ArgumentTraits<c10::OptionalArrayRef<T>> {
       ArgumentTraits<c10::ArrayRef<T>>::encode(key, *list);
     }
   }
-  static Held<Owner, View> hold(const View& list) {
-    return Held<Owner, View>(list ? Owner(list->vec()) : std::nullopt);
+  static OwnedView<Owner, View> hold(const View& list) {
+    return OwnedView<Owner, View>(list ? Owner(list->vec()) : std::nullopt);
   }
 };
 template <size_t count>
@@ -239,12 +243,12 @@ struct ArgumentTraits<std::optional<T>> {
   {
     return value ? Element::variant(*value) : 0;
   }
-  /// Of what is a view by itself.
+  /// For an optional of a type that is itself a view.
   static auto hold(const std::optional<T>& value)
     requires requires { &Element::hold; }
   {
     using Owner = std::optional<decltype(Element::hold(*value).owner)>;
-    return Held<Owner, std::optional<T>>(
+    return OwnedView<Owner, std::optional<T>>(
         value ? Owner(Element::hold(*value).owner) : std::nullopt);
   }
 };
@@ -258,7 +262,7 @@ struct ErasedTraits {
   static const T& of(const void* value) {
     return *static_cast<const T*>(value);
   }
-  /// Puts what is made into the slot, and gives the part of it that has type T.
+  /// Stores `made` in the slot, and returns the part of it that has type T.
   template <class Made>
   static const void* put(Made made, void* slot) {
     static_assert(sizeof(Made) <= 64);

@@ -1,4 +1,4 @@
-// Operators that are called boxed: all that nobody wrote or generated a kernel for.
+// Operators that are called boxed: all that have no written or generated kernel.
 #pragma once
 
 #include "executor/OperatorInfo.h"
@@ -29,7 +29,7 @@ class BoxedKernel final : public c10::OperatorKernel {
   OperatorInfo info_;
 };
 
-/// The same for an operator that nobody prepared for: the fallback for all namespaces.
+/// The same for operators without a BoxedKernel: the fallback for all namespaces.
 void wrapper_cpu_fallback(
     const c10::OperatorHandle& op,
     torch::jit::Stack* stack);

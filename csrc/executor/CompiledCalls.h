@@ -34,8 +34,8 @@ C10_EXPORT void openreg_launch(
 /// they were made of the same source.
 void addCompiledKernel(const std::string& key, const CompiledKernel& kernel);
 
-/// For a catch block: throws what is caught once more, as an exception without a
-/// backtrace in its text. The caller in generated code makes a RuntimeError of that text.
+/// For a catch block: rethrows the exception without the backtrace in its text. The caller
+/// in generated code turns the text into a RuntimeError.
 [[noreturn]] void rethrowForCompiledCode();
 
 /// Calls an operator for generated code.

@@ -1,4 +1,4 @@
-// Whether the tensors of a call may meet.
+// Whether the tensors of a call may be used together.
 #pragma once
 
 #include "executor/Argument.h"
@@ -15,7 +15,7 @@
 namespace at::native::openreg {
 
 // docs:begin device-check
-/// CUDA's rules for the devices of an operator's tensors, and its sentences.
+/// CUDA's rules for the devices of an operator's tensors, with CUDA's messages.
 ///
 /// Most operators want all tensors on one device. Element-wise ones also take
 /// 0-dim tensors of the CPU, and indexing takes indices of the CPU.

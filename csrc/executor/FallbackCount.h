@@ -33,7 +33,7 @@ class FallbackCount {
 
   /// Counts a call; warns the first time or throws, if OPENREG_FALLBACK says so: a first
   /// call is never refused.
-  /// The mode of OpenRegSyncDebug.h hears of operators that wait on a GPU, too.
+  /// Operators that wait on a GPU as well are also reported to OpenRegSyncDebug.h.
   void note() {
     if (calls_.fetch_add(1, std::memory_order_relaxed) == 0) {
       noteFirst();

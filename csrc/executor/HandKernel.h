@@ -38,8 +38,8 @@ class TensorAliases {
 };
 
 // docs:begin launch
-/// Queues `work(aliases)`, or runs it at once if it is small and the stream idle. What
-/// the caller gets back exists already: checks and outputs come before the launch. An
+/// Queues `work(aliases)`, or runs it at once if it is small and the stream idle. The
+/// caller makes all checks and allocates the outputs before the launch. An
 /// error in `work` breaks the device.
 template <class Work>
 void launch(

@@ -13,11 +13,11 @@
 namespace at::native::openreg {
 
 // docs:begin invocation
-/// A call: which operator, with which arguments, where, and how much work it is. It
-/// lives as long as the call; what is queued of it is in a QueuedInvocation.
+/// A call: the operator, its arguments, the device and stream, and how much work it is.
+/// It lives as long as the call; a QueuedInvocation holds what is queued.
 class Invocation {
  public:
-  /// Throws if the tensors are on devices that may not meet.
+  /// Throws if the devices of the tensors do not go together.
   Invocation(OperatorInfo& op, ArgumentSpan arguments);
 
   OperatorInfo& op;
@@ -45,8 +45,8 @@ class Invocation {
     return bytes <= kSmallBytes && (op.isPlain || isQuick());
   }
 
-  /// Notes that the kernel supports such calls. Without data it may not have looked at
-  /// them.
+  /// Notes that the kernel supports such calls, unless the tensors are empty: then the
+  /// kernel may not have checked.
   void noteSupported() const {
     if (C10_UNLIKELY(!op.supported.has(variant)) && bytes != 0) {
       op.supported.add(variant);
@@ -64,17 +64,17 @@ class Invocation {
   /// What it looks like apart from its data.
   Signature signature() const;
 
-  /// What an error means that a kernel threw: if the operator checks its data, and the
-  /// error is neither about its dtypes nor about memory, the device breaks as if a
-  /// queued kernel had found bad data. Else the error goes on. To be called where it is
-  /// caught.
+  /// Decides what an error thrown by a kernel means. If the operator checks its data, and
+  /// the error is neither about dtypes nor about memory, the device breaks as if a queued
+  /// kernel had found bad data. Otherwise the error is rethrown. To be called in a catch
+  /// block.
   void judgeError(const c10::Error& error) const;
 
  private:
-  /// What isSmall() asks of an operator for which bytes do not tell all.
+  /// isSmall() for operators whose work does not follow from their bytes.
   bool isQuick() const;
   bool needsAllThreads() const;
-  /// That its kernel takes with one thread, roughly; infinite if it needs all threads.
+  /// Roughly how long the kernel takes with one thread; infinite if it needs all threads.
   double microseconds() const;
   struct Factors {
     const Tensor& a;

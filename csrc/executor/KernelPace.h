@@ -1,4 +1,4 @@
-// How long the kernels of an operator take, as seen.
+// How long the kernels of an operator took so far.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ namespace at::native::openreg {
 /// bytes is right for a sum of two tensors, and a hundred times too short for an
 /// interpolation.
 ///
-/// Threads: any. Of two that note something at once, one may be lost.
+/// Threads: any. If two call note() at once, one note may be lost.
 class KernelPace {
  public:
   /// The shortest estimate, in microseconds, that tells anything.

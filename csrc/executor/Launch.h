@@ -35,7 +35,7 @@ void listAccess(
     std::vector<MemoryAccess>& accesses);
 inline constexpr int64_t kMostRuns = 1024;
 
-/// Memory of a stream's device for what kernels make that run now.
+/// Device memory of a stream for the outputs of kernels that run now.
 class StreamMemory final : public DeviceMemorySource {
  public:
   explicit StreamMemory(const OpenRegStream& stream) : stream_(stream) {}
@@ -45,7 +45,7 @@ class StreamMemory final : public DeviceMemorySource {
   const OpenRegStream& stream_;
 };
 
-/// Work that touches up to this many bytes is small: some ten microseconds.
+/// Work that touches at most this many bytes is small: it takes about ten microseconds.
 inline constexpr size_t kSmallBytes = 128 * 1024;
 
 /// About how long one thread takes to stream so many bytes.

@@ -18,10 +18,9 @@ inline bool hasLayout(const c10::TensorImpl* tensor) {
 }
 
 // docs:begin layouts
-/// The way of a tensor's parts to the other side of the border between the device and CPU
-/// kernels. A sparse tensor is indices and values, a quantized one a storage and a
-/// quantizer, which may have tensors of its own, a nested one a storage and sizes, which
-/// are on the CPU.
+/// Carries the parts of a tensor across the border between the device and CPU kernels. A
+/// sparse tensor is indices and values, a quantized one a storage and a quantizer, which
+/// may have tensors of its own, a nested one a storage and sizes, which are on the CPU.
 // docs:end layouts
 struct PartCrossing {
   c10::Device device; // of the other side
@@ -32,7 +31,7 @@ struct PartCrossing {
 /// The same tensor on the other side.
 Tensor crossLayout(const Tensor& tensor, const PartCrossing& cross);
 
-/// Gives `output` what `result` is made of, which has its layout and its device.
+/// Moves the parts of `result`, which has the same layout and device, to `output`.
 void setLayout(const Tensor& output, const Tensor& result);
 
 namespace detail {

@@ -1,4 +1,4 @@
-// What is known of an operator once it is called.
+// What the executor knows about an operator.
 #pragma once
 
 #include "executor/Argument.h"
@@ -20,8 +20,8 @@ namespace at::native::openreg {
 inline constexpr c10::DispatchKeySet kCpuKernel(c10::DispatchKey::CPU);
 
 /// The variants of a call, by dtypes, kinds of numbers and words, that a kernel was
-/// seen to support. A kernel says only when it runs what it does not support, which is
-/// too late once it is queued: so the first call of a variant is not.
+/// seen to support. A kernel reports what it does not support only when it
+/// runs, which is too late if it is queued: so the first call of a variant waits.
 ///
 /// Threads: any.
 class SupportedVariants {
@@ -59,7 +59,7 @@ enum class ThreadSums : uint8_t {
 };
 // docs:end thread-sums
 
-/// What else a kernel looks at, where a meta function has looked at the arguments.
+/// What a kernel checks in addition to the meta function.
 enum class KernelChecks : uint8_t {
   Nothing,
   Arguments, ///< more of them: queued if such a call succeeded before
@@ -129,16 +129,16 @@ class OperatorInfo {
   /// whether something to add comes before the factors, and whether that may be a row.
   const bool isProduct, addsFirst, addsRows;
   const ThreadSums threadSums;
-  /// Whether the bytes of a call tell how much work it is, and nothing else matters.
+  /// Whether the amount of work follows from the bytes of a call alone.
   const bool isPlain;
-  /// Whether the kernel asks its arguments where they are, as oneDNN does: then it wants
-  /// the CPU's, even if its iterator knows the memory.
+  /// Whether the kernel asks for the device of its arguments, as oneDNN does: then it needs
+  /// CPU tensors, even if its iterator has the addresses.
   const bool wantsCpuTensors;
   /// Whether the kernel may resize what it writes to.
   const bool mayResize;
   const RunStructured runStructured = nullptr;
   const RunKernel runKernel = nullptr;
-  /// Whether `runKernel` is no CPU kernel but calls some, by CpuKernel.
+  /// Whether `runKernel` is not a CPU kernel but calls CPU kernels.
   const bool callsKernels = false;
   /// Of a structured operator that makes its outputs: what a device process runs.
   OperatorInfo* const outForm = nullptr;

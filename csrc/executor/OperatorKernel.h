@@ -128,7 +128,7 @@ decltype(auto) callCpuKernel(Args&&... args) {
 template <class Op>
 using CachedKernel = OperatorKernel<Op, OutputSource::Cache>;
 
-/// One whose outputs nobody knows before its kernel has run.
+/// An operator whose outputs are unknown until its kernel has run.
 template <class Op>
 using WaitingKernel = OperatorKernel<Op, OutputSource::Kernel>;
 

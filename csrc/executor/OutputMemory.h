@@ -1,4 +1,4 @@
-// Where the tensors that a CPU kernel makes come to lie.
+// Where the tensors that a CPU kernel allocates are placed.
 #pragma once
 
 #include <c10/core/Allocator.h>

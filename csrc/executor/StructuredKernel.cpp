@@ -228,10 +228,10 @@ struct QueuedStructured {
 // docs:begin prepared-structured
 /// A call as a graph keeps it: the object and what it works on. Its meta function runs
 /// here, on aliases, and each replay runs the kernel alone.
-class PreparedStructured {
+class StructuredNode {
  public:
-  explicit PreparedStructured(std::unique_ptr<QueuedInvocation> queued)
-      : kept_(std::make_unique<Kept>(std::move(queued))) {
+  explicit StructuredNode(std::unique_ptr<QueuedInvocation> queued)
+      : kept_(std::make_unique<Recording>(std::move(queued))) {
     const at::AutoDispatchBelowADInplaceOrView below;
     kept_->queued->op.runStructured(kept_->run);
   }
@@ -240,15 +240,15 @@ class PreparedStructured {
   }
 
  private:
-  struct Kept {
-    explicit Kept(std::unique_ptr<QueuedInvocation> invocation)
+  struct Recording {
+    explicit Recording(std::unique_ptr<QueuedInvocation> invocation)
         : queued(std::move(invocation)),
           run(queued->arguments, queued->outputs, /*keeps=*/true) {}
 
     const std::unique_ptr<QueuedInvocation> queued;
     StructuredRun run;
   };
-  std::unique_ptr<Kept> kept_;
+  std::unique_ptr<Recording> kept_;
 };
 // docs:end prepared-structured
 
@@ -273,7 +273,7 @@ void captureCall(
         isReducedFloatingType(outputs[0].scalar_type())) {
       queue(kernel, QueuedStructured{std::move(queued)});
     } else {
-      queue(kernel, PreparedStructured(std::move(queued)));
+      queue(kernel, StructuredNode(std::move(queued)));
     }
   });
 }

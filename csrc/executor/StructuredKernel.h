@@ -206,16 +206,16 @@ void runObject(StructuredRun& run) {
 /// Tensors of the caller as outputs, without a count of their own: the second count of a
 /// tensor that Python has, and the end of it, cost the GIL.
 template <size_t count>
-class Borrowed {
+class BorrowedOutputs {
  public:
   template <class... Given>
-  explicit Borrowed(const Given&... tensors)
+  explicit BorrowedOutputs(const Given&... tensors)
       : tensors_{Traits::createBorrow(tensors)...} {}
-  ~Borrowed() {
+  ~BorrowedOutputs() {
     std::ranges::for_each(tensors_, &Traits::destroyBorrow);
   }
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
+  BorrowedOutputs(const BorrowedOutputs&) = delete;
+  BorrowedOutputs& operator=(const BorrowedOutputs&) = delete;
 
   operator std::span<Tensor>() {
     return tensors_;
@@ -227,7 +227,7 @@ class Borrowed {
   std::array<Tensor, count> tensors_;
 };
 template <class... Given>
-Borrowed(const Given&...) -> Borrowed<sizeof...(Given)>;
+BorrowedOutputs(const Given&...) -> BorrowedOutputs<sizeof...(Given)>;
 
 /// Calls a structured operator. `outputs` are empty in the functional form, which fills
 /// them; otherwise they are the tensors that the call changes.

@@ -46,9 +46,9 @@ int64_t monotonicToUnix() {
 
 // --- which operator and which range a thread is in -----------------------------------
 
-/// A thread's operators and ranges that have begun. Sessions start and stop in the
-/// middle of them: what has begun outside is found by nobody, as ids do not return.
-struct Begun {
+/// The operators and ranges that a thread is in. Sessions start and stop in the middle
+/// of them; ids are never reused, so the ones from before a session match nothing in it.
+struct ThreadScopes {
   std::vector<uint32_t> ops;
   std::vector<uint32_t> ranges;
 
@@ -57,11 +57,11 @@ struct Begun {
   }
 };
 
-thread_local Begun begun;
+thread_local ThreadScopes scopes;
 
 void push(std::vector<uint32_t>& ids, uint64_t id) {
   ids.push_back(static_cast<uint32_t>(id));
-  OPENREG_CHECK_WARN(orActivityPushExternalCorrelationId(begun.top().pack()));
+  OPENREG_CHECK_WARN(orActivityPushExternalCorrelationId(scopes.top().pack()));
 }
 
 void pop(std::vector<uint32_t>& ids) {
@@ -162,16 +162,16 @@ class DeviceSession final : public HostSession {
   std::string getDeviceProperties() override;
 
   void pushCorrelationId(uint64_t id) override {
-    push(begun.ops, id);
+    push(scopes.ops, id);
   }
   void popCorrelationId() override {
-    pop(begun.ops);
+    pop(scopes.ops);
   }
   void pushUserCorrelationId(uint64_t id) override {
-    push(begun.ranges, id);
+    push(scopes.ranges, id);
   }
   void popUserCorrelationId() override {
-    pop(begun.ranges);
+    pop(scopes.ranges);
   }
 
  private:

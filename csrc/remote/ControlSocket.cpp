@@ -49,7 +49,7 @@ bool ControlSocket::send(
   return sent == static_cast<ssize_t>(sizeof(message));
 }
 
-std::optional<ControlSocket::Received> ControlSocket::receive(
+std::optional<ControlSocket::ReceivedMessage> ControlSocket::receive(
     int milliseconds) {
   pollfd waiting{socket_.get(), POLLIN, 0};
   int ready = 0;
@@ -59,7 +59,7 @@ std::optional<ControlSocket::Received> ControlSocket::receive(
   if (ready <= 0) {
     return std::nullopt;
   }
-  Received received;
+  ReceivedMessage received;
   iovec content{&received.message, sizeof(received.message)};
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int) * kMostDescriptors)];
   msghdr header{};

@@ -48,13 +48,13 @@ class ControlSocket {
       const ControlMessage& message,
       std::initializer_list<int> descriptors = {});
 
-  struct Received {
+  struct ReceivedMessage {
     ControlMessage message;
     std::vector<Descriptor> descriptors;
   };
   /// Waits at most `milliseconds`, -1: for ever. Empty if the other end is gone,
   /// says something that is no message, or says nothing.
-  std::optional<Received> receive(int milliseconds);
+  std::optional<ReceivedMessage> receive(int milliseconds);
 
   /// Whether the other end belongs to the same user.
   bool peerIsSameUser() const;

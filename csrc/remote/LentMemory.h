@@ -20,7 +20,7 @@ class LentMemory {
   void add(uint64_t offset, size_t bytes, Owner owner) {
     auto kept = std::make_shared<Owner>(std::move(owner));
     const std::lock_guard lock(mutex_);
-    lent_.insert_or_assign(offset, Lent{std::move(kept), bytes});
+    lent_.insert_or_assign(offset, Loan{std::move(kept), bytes});
   }
 
   /// Gives the owner back that was added, or an empty one if there is nothing of at
@@ -37,7 +37,7 @@ class LentMemory {
   }
 
  private:
-  struct Lent {
+  struct Loan {
     std::shared_ptr<void> owner;
     size_t bytes;
   };
@@ -54,7 +54,7 @@ class LentMemory {
   }
 
   std::mutex mutex_;
-  std::unordered_map<uint64_t, Lent> lent_;
+  std::unordered_map<uint64_t, Loan> lent_;
 };
 
 } // namespace c10::openreg::remote

@@ -15,7 +15,7 @@ namespace detail {
 // distance.
 extern std::atomic<uintptr_t> lowestAddress, highestAddress;
 extern std::atomic<ptrdiff_t> kernelDistance; // 0: not known yet
-/// For an address that may be no device's, or the first of all.
+/// For an address that may not be a device's, or be the first ever used.
 ptrdiff_t distanceFor(const void* pointer);
 } // namespace detail
 
@@ -43,7 +43,7 @@ inline void* deviceAddress(const void* kernelPointer) {
       : nullptr;
 }
 
-/// Whose memory a device address lies in; throws if it is nobody's.
+/// The device whose memory contains a device address; throws if there is none.
 int deviceOfPointer(const void* pointer);
 
 /// Whether an address lies where device memory is or was, without asking the device.
@@ -59,7 +59,7 @@ bool isDevicePointer(const void* pointer) noexcept;
 /// Whether a pointer is into pinned or registered host memory.
 bool isPinned(const void* pointer) noexcept;
 
-/// Memory straight from a device; nullptr if it has not that much.
+/// Memory straight from a device; nullptr if it does not have that much.
 void* mallocOn(int device, size_t bytes);
 
 /// Puts memory of a device behind addresses that were reserved there, in pieces of

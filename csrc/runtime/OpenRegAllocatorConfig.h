@@ -5,7 +5,7 @@
 
 namespace c10::openreg {
 
-/// What the variable says, or what was set in its place.
+/// The settings of the variable, or those that a program has set instead.
 PoolConfig poolConfig();
 
 } // namespace c10::openreg

@@ -17,8 +17,8 @@ bool isCapturing(orStream_t stream) noexcept;
 /// a spoiled one.
 uint64_t captureOf(orStream_t stream) noexcept;
 
-/// Lets the calling thread do for a while what captures forbid, for instance allocate
-/// memory: for code that knows that it does the captured work no harm.
+/// While it lives, the calling thread may do what captures forbid, such as allocating
+/// memory: for code that does not disturb the captured work.
 class [[nodiscard]] RelaxedCapture {
  public:
   RelaxedCapture() noexcept {

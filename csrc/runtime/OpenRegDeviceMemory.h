@@ -48,7 +48,7 @@ class DeviceMemory {
     return pool_;
   }
 
-  /// Memory for work of a stream, or nullptr if there is none. Waits for what helps.
+  /// Memory for work of a stream, or nullptr if there is none. Waits where waiting helps.
   void* allocate(size_t bytes, orStream_t stream, const PoolContext& context) {
     if (faultsPlanned() && isRefusedByPlan()) [[unlikely]] {
       pool_.noteFailure(bytes, stream, context);
@@ -77,11 +77,11 @@ class DeviceMemory {
     return pool_.free(pointer, context) || freeUncached(pointer);
   }
 
-  /// Lets blocks of all devices end with some bytes that nobody asked for, and keeps
-  /// freed ones back for a while; or ends that. For who looks for bad accesses.
+  /// Adds unused bytes to the end of each block of all devices and delays the reuse of
+  /// freed blocks, or stops doing so. For tools that look for bad accesses.
   static void guardBlocks(bool on);
 
-  /// What is allocated loses its contents: the device was reset.
+  /// Marks the contents of all allocations as lost, because the device was reset.
   void lose();
 
   /// {free, total} bytes of a device.

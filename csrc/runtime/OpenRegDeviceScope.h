@@ -10,8 +10,8 @@ namespace c10::openreg {
 /// a place per device.
 inline constexpr int kMaxDevices = 64;
 
-/// Makes a device current for the calling thread, and the one before again when it
-/// goes. Throws if there is no such device.
+/// Makes a device current for the calling thread and restores the previous one in its
+/// destructor. Throws if there is no such device.
 class [[nodiscard]] DeviceScope {
  public:
   explicit DeviceScope(int device) {

@@ -23,7 +23,7 @@ struct CallSite {
     const char* call,
     CallSite where);
 
-/// The same with a sentence of our own, which says what is wrong.
+/// The same with a message of our own.
 [[noreturn]] void throwError(orError_t status, const std::string& what);
 
 /// A failed call as a warning, for destructors and noexcept code.

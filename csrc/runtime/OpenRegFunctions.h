@@ -23,7 +23,7 @@ void check_device_index(DeviceIndex device);
 DeviceIndex current_device();
 void set_device(DeviceIndex device);
 
-/// Makes `device` current and returns the one before.
+/// Makes `device` current and returns the previous one.
 DeviceIndex ExchangeDevice(DeviceIndex device);
 
 /// The same, unless `device` is negative: then nothing changes and -1 comes back.
@@ -32,7 +32,7 @@ DeviceIndex MaybeExchangeDevice(DeviceIndex device);
 /// `device`, or the current one if it is negative; throws if there is no such.
 DeviceIndex device_or_current(DeviceIndex device);
 
-/// What a device is like.
+/// The properties of a device.
 orDeviceProp get_device_properties(DeviceIndex device);
 bool can_device_access_peer(DeviceIndex device, DeviceIndex peer);
 

@@ -7,8 +7,8 @@
 namespace c10::openreg {
 
 // docs:begin lost-memory
-/// What is allocated on a device when it is reset is lost: nobody wrote what is in
-/// there now. It must not be read, until it is overwritten whole, or freed.
+/// Marks the memory that was allocated on a device when it was reset as lost. It must not
+/// be read until it is overwritten as a whole or freed.
 ///
 /// Threads: any may call anything here.
 void loseMemory(int device, const std::vector<const void*>& allocations);

@@ -1,5 +1,5 @@
-// Who watches what orders work, and the memory it uses: the sanitizer. The work itself
-// is seen by the observer of OpenRegSubmit.h.
+// An observer of the order of work and of its memory, which the sanitizer implements.
+// The observer of OpenRegSubmit.h sees the work itself.
 #pragma once
 
 #include <openreg.h>
@@ -66,7 +66,7 @@ namespace detail {
 extern std::atomic<RuntimeObserver*> runtimeObserver;
 } // namespace detail
 
-/// Calls one of its methods, if somebody listens.
+/// Calls one of its methods, if there is an observer.
 template <class... Parameters, class... Arguments>
 inline void observe(
     void (RuntimeObserver::*method)(Parameters...),

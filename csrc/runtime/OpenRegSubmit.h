@@ -20,11 +20,11 @@ struct MemoryAccess {
   bool writes;
 };
 
-/// What is known of a piece of work when it enters its stream.
+/// A piece of work when it enters its stream.
 struct Submission {
   const char* name; ///< never freed
   const OpenRegStream& stream;
-  /// Adds the ranges that the work touches; called only if somebody listens.
+  /// Adds the ranges that the work touches; called only if there is an observer.
   c10::function_ref<void(std::vector<MemoryAccess>&)> listAccesses;
   bool isRunning = false; ///< on the calling thread, since this moment
 };

@@ -19,11 +19,11 @@ namespace c10::openreg {
 void giveTeamBack();
 
 // docs:begin spread-team
-/// Gives each thread of the calling thread's team a processor, if they are enough. The
-/// kernel likes to wake a thread where the one runs that wakes it, and leaves it there for
-/// milliseconds, while another processor idles: then two threads take turns, and each
-/// region lasts as long as with one thread. A thread that shares its processor moves to
-/// a free one; it may leave that again.
+/// Gives each thread of the calling thread's team a processor of its own, if there are
+/// enough. Linux tends to wake a thread on the processor of the thread that wakes it, and
+/// leaves it there for milliseconds while another processor is idle: then two threads take
+/// turns, and each region lasts as long as with one thread. A thread that shares its
+/// processor moves to a free one, and may move again later.
 // docs:end spread-team
 void spreadTeam(int threads);
 

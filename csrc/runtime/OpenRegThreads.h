@@ -6,8 +6,8 @@
 
 namespace c10::openreg {
 
-/// Lets kernels on the calling thread use so many threads. Other than with
-/// at::set_num_threads(), threads made later do not get that number too.
+/// Sets the number of threads that kernels on the calling thread use. Unlike
+/// at::set_num_threads(), it does not change the number for threads made later.
 void useThreads(int threads);
 
 // docs:begin single-thread

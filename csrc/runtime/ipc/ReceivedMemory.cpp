@@ -15,17 +15,17 @@ namespace c10::openreg::ipc {
 namespace {
 
 /// Memory of another process.
-struct Received {
-  Received(const Message& message)
+struct ReceivedBlock {
+  ReceivedBlock(const Message& message)
       : reference(message.ledger, static_cast<uint32_t>(message.block)) {
     OPENREG_CHECK(orIpcOpenMemHandle(
         &base, message.memory, orIpcMemLazyEnablePeerAccess));
     orMemGetAddressRange(nullptr, &size, base);
     receivedRanges().add(base, size);
   }
-  Received(const Received&) = delete;
-  Received& operator=(const Received&) = delete;
-  ~Received() {
+  ReceivedBlock(const ReceivedBlock&) = delete;
+  ReceivedBlock& operator=(const ReceivedBlock&) = delete;
+  ~ReceivedBlock() {
     receivedRanges().remove(base);
     OPENREG_CHECK_WARN(orIpcCloseMemHandle(base));
   }
@@ -45,7 +45,7 @@ struct Received {
 // in the current stream, without waiting. On a stream that takes no more work the
 // callable is destroyed at once.
 void releaseReceived(void* context) {
-  std::unique_ptr<Received> received(static_cast<Received*>(context));
+  std::unique_ptr<ReceivedBlock> received(static_cast<ReceivedBlock*>(context));
   if (received->process != getpid()) {
     received.release(); // a forked child has none of it
     return;
@@ -72,7 +72,7 @@ void releaseReceived(void* context) {
 } // namespace
 
 DataPtr openMemory(const Message& message) {
-  auto received = std::make_unique<Received>(message);
+  auto received = std::make_unique<ReceivedBlock>(message);
   const size_t size = received->size;
   TORCH_CHECK(
       message.offset <= size && message.bytes <= size - message.offset,
@@ -96,7 +96,7 @@ bool recordReceived(const DataPtr& data, const OpenRegStream& stream) {
   if (!isReceived(data)) {
     return false;
   }
-  auto* received = static_cast<Received*>(data.get_context());
+  auto* received = static_cast<ReceivedBlock*>(data.get_context());
   std::lock_guard lock(received->mutex);
   received->streams.push_back(stream);
   return true;
