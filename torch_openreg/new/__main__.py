@@ -88,10 +88,11 @@ NEXT = """
 {folder} has the backend of the device {name!r}. Next:
 
     pip install --no-build-isolation -e {folder}
+    cd {folder}  # from the folder above, Python would take it for the module
     TORCH_DEVICE_BACKEND_AUTOLOAD=0 python -m torch_conformance --device {name} \\
-        --module torch_{name} --level 6 --config {folder}/vendor.toml
+        --module torch_{name} --level 6 --config vendor.toml
 
-{folder}/PORTING.md says what to replace when the chip is there.
+PORTING.md says what to replace when the chip is there.
 """
 
 
