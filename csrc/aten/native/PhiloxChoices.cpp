@@ -4,6 +4,7 @@
 #include "aten/native/PhiloxThread.h"
 
 #include <ATen/Dispatch_v2.h>
+#include <ATen/Parallel.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty.h>
 
@@ -99,7 +100,7 @@ Tensor& randperm_out(
             "randperm",
             stream,
             {.reads = {&keys}, .writes = {&out}},
-            [=](std::span<Tensor> tensors) {
+            DrawWork([=](std::span<Tensor> tensors) {
               const uint64_t mask = ~uint64_t{0} >> (64 - bits);
               // A key all of whose bits count is sorted as a signed number.
               const uint64_t sign =
@@ -121,7 +122,7 @@ Tensor& randperm_out(
                 to[i * stride] =
                     static_cast<scalar_t>(all[static_cast<size_t>(i)].number);
               }
-            });
+            }));
       }),
       kHalf,
       kBFloat16,
@@ -154,7 +155,7 @@ void multinomialWithReplacement(
             "multinomial",
             stream,
             {.reads = {&weights}, .writes = {&result}},
-            [=](std::span<Tensor> tensors) {
+            DrawWork([=](std::span<Tensor> tensors) {
               using C = Computed<scalar_t>;
               const PhiloxPoint point = draw.point();
               const int64_t threads =
@@ -201,7 +202,7 @@ void multinomialWithReplacement(
                       }
                     });
               }
-            });
+            }));
       }),
       kHalf,
       kBFloat16,

@@ -2,6 +2,8 @@
 
 #include "runtime/OpenRegFunctions.h"
 
+#include <ATen/Parallel.h>
+
 #include <numeric>
 
 namespace at::native::openreg {
@@ -13,6 +15,38 @@ DrawGrid::DrawGrid(int64_t count, int unroll, c10::Device device) {
       (properties.maxThreadsPerMultiProcessor / kBlockSize);
   threads = std::min(most, (count + kBlockSize - 1) / kBlockSize) * kBlockSize;
   rounds = (count - 1) / (threads * unroll) + 1;
+}
+
+void drawBlocks(
+    PhiloxPoint point,
+    const DrawGrid& grid,
+    c10::function_ref<void(const DrawBatch&)> visit) {
+  const int64_t inRound =
+      (grid.threads + DrawBatch::kThreads - 1) / DrawBatch::kThreads;
+  constexpr int64_t kGrain = 64; // batches: some twenty microseconds
+  const auto visitBatches = [&](int64_t begin, int64_t end) {
+    DrawBatch batch;
+    for (int64_t number = begin; number < end; ++number) {
+      batch.round = number / inRound;
+      batch.thread = number % inRound * DrawBatch::kThreads;
+      batch.count = std::min(DrawBatch::kThreads, grid.threads - batch.thread);
+      inVectors([&] {
+        const uint64_t seed = point.seed;
+        const uint64_t offset =
+            point.offset + static_cast<uint64_t>(batch.round) * 4;
+        const auto thread = static_cast<uint64_t>(batch.thread);
+        auto& words = batch.words;
+        for (uint64_t i = 0; i < DrawBatch::kThreads; ++i) {
+          const auto block = c10::openreg::philox(seed, offset, thread + i);
+          for (int word = 0; word < 4; ++word) {
+            words[word][i] = block.words[word];
+          }
+        }
+      });
+      visit(batch);
+    }
+  };
+  at::parallel_for(0, grid.rounds * inRound, kGrain, visitBatches);
 }
 
 ElementPlaces::ElementPlaces(const TensorIteratorBase& iter, int operand)

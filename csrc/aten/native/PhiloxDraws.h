@@ -6,12 +6,13 @@
 #include "executor/HandKernel.h"
 #include "runtime/OpenRegGenerator.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/native/TensorIterator.h>
+#include <c10/util/FunctionRef.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 namespace at::native::openreg {
@@ -19,6 +20,9 @@ namespace at::native::openreg {
 using c10::openreg::PhiloxDraw;
 using c10::openreg::PhiloxPoint;
 using MaybeGenerator = std::optional<Generator>;
+
+/// For launch(), which is compiled once for all kernels of this type.
+using DrawWork = std::function<void(std::span<Tensor>)>;
 
 /// How a GPU spreads numbers over its threads. Each thread takes a block of four words of
 /// its own per round.
@@ -51,61 +55,12 @@ struct DrawBatch {
   }
 };
 
-template <class Visit>
-[[gnu::always_inline]] inline void visitBatches(
-    PhiloxPoint point,
-    const DrawGrid& grid,
-    int64_t begin,
-    int64_t end,
-    const Visit& visit) {
-  const int64_t inRound =
-      (grid.threads + DrawBatch::kThreads - 1) / DrawBatch::kThreads;
-  DrawBatch batch;
-  for (int64_t number = begin; number < end; ++number) {
-    batch.round = number / inRound;
-    batch.thread = number % inRound * DrawBatch::kThreads;
-    batch.count = std::min(DrawBatch::kThreads, grid.threads - batch.thread);
-    const uint64_t offset =
-        point.offset + static_cast<uint64_t>(batch.round) * 4;
-    for (int64_t i = 0; i < DrawBatch::kThreads; ++i) {
-      const auto block = c10::openreg::philox(
-          point.seed, offset, static_cast<uint64_t>(batch.thread + i));
-      for (int word = 0; word < 4; ++word) {
-        batch.words[word][i] = block.words[word];
-      }
-    }
-    visit(batch);
-  }
-}
-
-#ifdef OPENREG_WITH_VECTORS
-template <class Visit>
-OPENREG_WITH_VECTORS void visitBatchesInVectors(
-    PhiloxPoint point,
-    const DrawGrid& grid,
-    int64_t begin,
-    int64_t end,
-    const Visit& visit) {
-  visitBatches(point, grid, begin, end, visit);
-}
-#endif
-
 /// Calls `visit` with the words of all threads in all rounds, on as many threads of the
 /// host as the kernel has.
-template <class Visit>
-void drawBlocks(PhiloxPoint point, const DrawGrid& grid, const Visit& visit) {
-  const int64_t batches = grid.rounds *
-      ((grid.threads + DrawBatch::kThreads - 1) / DrawBatch::kThreads);
-  constexpr int64_t kGrain = 64; // batches: some twenty microseconds
-  at::parallel_for(0, batches, kGrain, [&](int64_t begin, int64_t end) {
-#ifdef OPENREG_WITH_VECTORS
-    if (processorHasVectors()) {
-      return visitBatchesInVectors(point, grid, begin, end, visit);
-    }
-#endif
-    visitBatches(point, grid, begin, end, visit);
-  });
-}
+void drawBlocks(
+    PhiloxPoint point,
+    const DrawGrid& grid,
+    c10::function_ref<void(const DrawBatch&)> visit);
 
 /// Where the elements of an operand of an iterator lie, in the iterator's order.
 class ElementPlaces {
@@ -184,53 +139,5 @@ class TensorPlaces {
   bool dense_;
   std::vector<int64_t> shape_, strides_;
 };
-
-// docs:begin draw-fill
-/// Fills the output of an iterator with numbers of a distribution. `transform(words)`
-/// makes `unroll` numbers of the four words of a block. Number `i` of a thread is as many
-/// elements after the one before as there are threads.
-template <class T, int unroll, class Transform>
-void fillWith(
-    const char* name,
-    TensorIteratorBase& iter,
-    const MaybeGenerator& generator,
-    Transform transform) {
-  const Tensor out(iter.tensor(0));
-  const OpenRegStream stream = streamOf(out);
-  const DrawGrid grid(iter.numel(), unroll, out.device());
-  const PhiloxDraw draw =
-      c10::openreg::drawFrom(generator, stream, grid.increment());
-  if (!iter.can_use_32bit_indexing()) { // the parts draw, as CUDA's do
-    for (auto& part : iter.with_32bit_indexing()) {
-      fillWith<T, unroll>(name, part, generator, transform);
-    }
-    return;
-  }
-  launch(
-      name,
-      stream,
-      {.writes = {&out}},
-      [=, places = ElementPlaces(iter, 0)](std::span<Tensor> tensors) {
-        auto* const data = static_cast<char*>(tensors[0].mutable_data_ptr());
-        drawBlocks(draw.point(), grid, [&](const DrawBatch& batch) {
-          T numbers[unroll][DrawBatch::kThreads];
-          for (int64_t i = 0; i < DrawBatch::kThreads; ++i) {
-            const std::array<T, unroll> made = transform(batch.block(i));
-            for (int number = 0; number < unroll; ++number) {
-              numbers[number][i] = made[static_cast<size_t>(number)];
-            }
-          }
-          for (int number = 0; number < unroll; ++number) {
-            const int64_t first =
-                (batch.round * unroll + number) * grid.threads + batch.thread;
-            const int64_t count = std::min(batch.count, places.count() - first);
-            if (count > 0) {
-              places.store(data, first, numbers[number], count);
-            }
-          }
-        });
-      });
-}
-// docs:end draw-fill
 
 } // namespace at::native::openreg

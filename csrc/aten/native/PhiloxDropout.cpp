@@ -90,11 +90,11 @@ std::tuple<Tensor, Tensor> native_dropout(
             "native_dropout",
             stream,
             {.reads = {&input}, .writes = {&mask, &result}},
-            [=,
-             places = std::array{
-                 ElementPlaces(iter, 0),
-                 ElementPlaces(iter, 1),
-                 ElementPlaces(iter, 2)}](std::span<Tensor> tensors) {
+            DrawWork([=,
+                      places = std::array{
+                          ElementPlaces(iter, 0),
+                          ElementPlaces(iter, 1),
+                          ElementPlaces(iter, 2)}](std::span<Tensor> tensors) {
               const auto* const from =
                   static_cast<const char*>(tensors[0].const_data_ptr());
               auto* const maskTo =
@@ -102,26 +102,31 @@ std::tuple<Tensor, Tensor> native_dropout(
               auto* const to =
                   static_cast<char*>(tensors[2].mutable_data_ptr());
               drawBlocks(draw.point(), grid, [&](const DrawBatch& batch) {
-                for (int64_t word = 0; word < order.words(); ++word) {
-                  for (int64_t i = 0; i < batch.count; ++i) {
-                    const int64_t element =
-                        order.element(batch.round, batch.thread + i, word);
-                    if (element >= places[0].count()) {
-                      continue;
+                inVectors([&] {
+                  for (int64_t word = 0; word < order.words(); ++word) {
+                    for (int64_t i = 0; i < batch.count; ++i) {
+                      const int64_t element =
+                          order.element(batch.round, batch.thread + i, word);
+                      if (element >= places[0].count()) {
+                        continue;
+                      }
+                      const bool keeps =
+                          static_cast<C>(uniformOf(batch.words[word][i])) <
+                          bound;
+                      scalar_t value;
+                      std::memcpy(
+                          &value, from + places[2](element), sizeof(value));
+                      value = static_cast<scalar_t>(
+                          static_cast<C>(value) * static_cast<C>(keeps) *
+                          scale);
+                      std::memcpy(
+                          to + places[1](element), &value, sizeof(value));
+                      maskTo[places[0](element)] = static_cast<char>(keeps);
                     }
-                    const bool keeps =
-                        static_cast<C>(uniformOf(batch.words[word][i])) < bound;
-                    scalar_t value;
-                    std::memcpy(
-                        &value, from + places[2](element), sizeof(value));
-                    value = static_cast<scalar_t>(
-                        static_cast<C>(value) * static_cast<C>(keeps) * scale);
-                    std::memcpy(to + places[1](element), &value, sizeof(value));
-                    maskTo[places[0](element)] = static_cast<char>(keeps);
                   }
-                }
+                });
               });
-            });
+            }));
       }),
       kHalf,
       kBFloat16,

@@ -1,4 +1,4 @@
-// Random operators that fill a tensor, with a GPU's numbers.
+// Random operators that fill a tensor with a distribution, with a GPU's numbers.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -10,16 +10,6 @@ Tensor& uniform_(
     Tensor& self,
     double from,
     double to,
-    std::optional<Generator> generator);
-Tensor& random_(Tensor& self, std::optional<Generator> generator);
-Tensor& random_to_(
-    Tensor& self,
-    int64_t to,
-    std::optional<Generator> generator);
-Tensor& random_from_(
-    Tensor& self,
-    int64_t from,
-    std::optional<int64_t> to,
     std::optional<Generator> generator);
 Tensor& bernoulli_(Tensor& self, double p, std::optional<Generator> generator);
 Tensor& normal_(

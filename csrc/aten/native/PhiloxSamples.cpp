@@ -5,6 +5,7 @@
 
 #include <ATen/Dispatch_v2.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/ops/_standard_gamma.h>
@@ -48,10 +49,10 @@ void sampleEach(
       name,
       stream,
       {.reads = {&parameters}, .writes = {&out}},
-      [=,
-       count = out.numel(),
-       from = TensorPlaces(parameters, order),
-       to = TensorPlaces(out, order)](std::span<Tensor> tensors) {
+      DrawWork([=,
+                count = out.numel(),
+                from = TensorPlaces(parameters, order),
+                to = TensorPlaces(out, order)](std::span<Tensor> tensors) {
         const P* const read = tensors[0].const_data_ptr<P>();
         T* const written = tensors[1].mutable_data_ptr<T>();
         const PhiloxPoint point = draw.point();
@@ -62,7 +63,7 @@ void sampleEach(
             written[to(element)] = mine(point, element, read[from(element)]);
           }
         });
-      });
+      }));
 }
 
 template <class>
@@ -226,7 +227,7 @@ Tensor binomial(
             "binomial",
             stream,
             {.reads = {&counts, &probs}, .writes = {&result}},
-            [draw](std::span<Tensor> tensors) {
+            DrawWork([draw](std::span<Tensor> tensors) {
               const int64_t numel = tensors[2].numel();
               const auto* const n = tensors[0].const_data_ptr<scalar_t>();
               const auto* const p = tensors[1].const_data_ptr<scalar_t>();
@@ -252,7 +253,7 @@ Tensor binomial(
                       }
                     }
                   });
-            });
+            }));
       }),
       OPENREG_FLOATS);
   return result;
@@ -306,33 +307,36 @@ Tensor& rrelu_with_noise_out(
             "rrelu_with_noise",
             stream,
             {.reads = {&input}, .writes = {&made, &noises}},
-            [=](std::span<Tensor> tensors) {
+            DrawWork([=](std::span<Tensor> tensors) {
               const auto* const from = tensors[0].const_data_ptr<scalar_t>();
               auto* const to = tensors[1].mutable_data_ptr<scalar_t>();
               auto* const factors = tensors[2].mutable_data_ptr<scalar_t>();
               drawBlocks(draw.point(), grid, [&](const DrawBatch& batch) {
-                for (int64_t i = 0; i < batch.count; ++i) {
-                  const auto uniforms = uniformsOf<C>(batch.block(i));
-                  for (size_t number = 0; number < uniforms.size(); ++number) {
-                    const int64_t element = (batch.round * kUnroll<C> +
-                                             static_cast<int64_t>(number)) *
-                            grid.threads +
-                        batch.thread + i;
-                    if (element >= tensors[0].numel()) {
-                      break;
+                inVectors([&] {
+                  for (int64_t i = 0; i < batch.count; ++i) {
+                    const auto uniforms = uniformsOf<C>(batch.block(i));
+                    for (size_t number = 0; number < uniforms.size();
+                         ++number) {
+                      const int64_t element = (batch.round * kUnroll<C> +
+                                               static_cast<int64_t>(number)) *
+                              grid.threads +
+                          batch.thread + i;
+                      if (element >= tensors[0].numel()) {
+                        break;
+                      }
+                      const auto u = static_cast<scalar_t>(uniforms[number]);
+                      const bool negative = from[element] <= 0;
+                      const auto factor = negative
+                          ? static_cast<scalar_t>(
+                                fused(static_cast<double>(u), high - low, low))
+                          : static_cast<scalar_t>(1);
+                      to[element] = from[element] * factor;
+                      factors[element] = factor;
                     }
-                    const auto u = static_cast<scalar_t>(uniforms[number]);
-                    const bool negative = from[element] <= 0;
-                    const auto factor = negative
-                        ? static_cast<scalar_t>(
-                              fused(static_cast<double>(u), high - low, low))
-                        : static_cast<scalar_t>(1);
-                    to[element] = from[element] * factor;
-                    factors[element] = factor;
                   }
-                }
+                });
               });
-            });
+            }));
       }),
       OPENREG_FLOATS);
   if (!output.is_same(made)) {

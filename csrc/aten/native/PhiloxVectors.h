@@ -19,4 +19,22 @@ inline bool processorHasVectors() {
 #endif
 }
 
+#ifdef OPENREG_WITH_VECTORS
+template <class Work>
+OPENREG_WITH_VECTORS void workInVectors(const Work& work) {
+  work();
+}
+#endif
+
+/// Calls `work()`, in the code for such a processor if this is one.
+template <class Work>
+void inVectors(const Work& work) {
+#ifdef OPENREG_WITH_VECTORS
+  if (processorHasVectors()) {
+    return workInVectors(work);
+  }
+#endif
+  work();
+}
+
 } // namespace at::native::openreg
