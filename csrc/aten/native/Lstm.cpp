@@ -2,6 +2,7 @@
 
 #include "aten/native/Recurrent.h"
 #include "aten/native/RecurrentMemory.h"
+#include "runtime/OpenRegDeviceType.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
