@@ -1,20 +1,17 @@
-// What was seen of cuDNN's choices for convolutions, as decision trees.
+// How to read the decision trees of ConvolutionTrees.inc.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
-// Where the figures come from: 33 000 random convolutions were run on an NVIDIA
-// H200 (torch 2.11, cuDNN 9.19) and each of their allocations was recorded. Two
-// thirds of them made these trees; docs/memory.md has the error on the others and on
-// a second recording, none of whose convolutions is among the 33 000.
 namespace at::native::openreg::convolution_table {
 
 /// What the trees ask about a convolution. Numbers are logarithms to base 2, but for
 /// the stride, the alignments (of channels per group: 3 for a multiple of 8, 2 of 4,
-/// 1 of 2, or 0) and the flags.
+/// 1 of 2, or 0), the dimensions and the flags.
 enum Question : uint8_t {
-  Leaf,
-  Images,
+  Images = 1,
   InChannels, ///< per group, as OutChannels
   OutChannels,
   KernelSize, ///< numbers of one kernel
@@ -33,6 +30,8 @@ enum Question : uint8_t {
   BFloat, ///< flags
   Deterministic,
   ChannelsLast,
+  Dimensions, ///< of an image
+  Width, ///< of an image, as the call has it
   QuestionCount
 };
 
@@ -47,274 +46,76 @@ enum Copies : uint8_t {
   PaddedInWeight,
   PaddedInOut,
   PaddedWeightOut,
-  PaddedAll
+  PaddedAll,
+  Weight,
+  In,
+  Out
 };
 
-/// An answer up to `limit` leads to the next node, a greater one to node `other`. A
-/// leaf has its Copies in `other`, or in `limit` the logarithm of the bytes of partial
-/// sums, to which kNoSums was added.
 struct Node {
-  Question question;
-  float limit;
-  uint8_t other;
-};
-inline constexpr double kNoSums = 1 << 15;
+  uint32_t bits;
 
-inline constexpr Node kForward32[] = {
-    {Depth, 8.21F, 16},
-    {Depth, 6.63F, 3},
-    {Leaf, 0, None},
-    {KernelSize, 0.5F, 5},
-    {Leaf, 0, None},
-    {Products, 25.57F, 11},
-    {InChannels, 5.29F, 10},
-    {OutChannels, 1.29F, 9},
-    {Leaf, 0, PaddedAll},
-    {Leaf, 0, None},
-    {Leaf, 0, InWeight},
-    {OutChannels, 6.79F, 13},
-    {Leaf, 0, All},
-    {InAlignment, 1.5F, 15},
-    {Leaf, 0, PaddedAll},
-    {Leaf, 0, InWeight},
-    {ChannelsLast, 0.5F, 40},
-    {OutAlignment, 1.5F, 21},
-    {KernelSize, 5.81F, 20},
-    {Leaf, 0, PaddedAll},
-    {Leaf, 0, All},
-    {Depth, 10.63F, 35},
-    {KernelSize, 0.5F, 24},
-    {Leaf, 0, None},
-    {InPixels, 14.52F, 34},
-    {KernelSize, 4.32F, 31},
-    {Products, 27.38F, 30},
-    {OutNumbers, 10.08F, 29},
-    {Leaf, 0, All},
-    {Leaf, 0, InWeight},
-    {Leaf, 0, All},
-    {Depth, 8.63F, 33},
-    {Leaf, 0, None},
-    {Leaf, 0, All},
-    {Leaf, 0, All},
-    {KernelSize, 6.48F, 37},
-    {Leaf, 0, All},
-    {OutChannels, 4.29F, 39},
-    {Leaf, 0, All},
-    {Leaf, 0, InWeight},
-    {KernelSize, 5.13F, 44},
-    {OutAlignment, 1.5F, 43},
-    {Leaf, 0, PaddedWeightOut},
-    {Leaf, 0, None},
-    {Leaf, 0, InWeight},
+  bool isLeaf() const {
+    return (bits >> 23) != 0;
+  }
+  Question question() const {
+    return static_cast<Question>(bits >> 18);
+  }
+  double limit() const {
+    return number() / 4096;
+  }
+  Copies copies() const {
+    return static_cast<Copies>(bits >> 19 & 15);
+  }
+  /// Whether the rest is so many sums of a weight's size, or bytes.
+  bool hasSums() const {
+    return (bits >> 18 & 1) != 0;
+  }
+  double sums() const {
+    return number() / 16;
+  }
+  /// The logarithm of the bytes beside the copies; 0: there are none.
+  double logBytes() const {
+    return number() / 4096;
+  }
+
+ private:
+  double number() const {
+    return bits & 0x3FFFF;
+  }
 };
-inline constexpr Node kInputGradient32[] = {
-    {Products, 27.01F, 28},
-    {Groups, 0.5F, 23},
-    {Products, 24.17F, 10},
-    {ChannelsLast, 0.5F, 5},
-    {Leaf, 0, None},
-    {InAlignment, 1.5F, 7},
-    {Leaf, 0, PaddedInWeight},
-    {OutAlignment, 1.5F, 9},
-    {Leaf, 0, PaddedWeightOut},
-    {Leaf, 0, None},
-    {OutAlignment, 1.5F, 16},
-    {InPixels, 11.82F, 13},
-    {Leaf, 0, None},
-    {InChannels, 3.29F, 15},
-    {Leaf, 0, None},
-    {Leaf, 0, PaddedAll},
-    {KernelSize, 0.5F, 18},
-    {Leaf, 0, None},
-    {InAlignment, 1.5F, 22},
-    {ChannelsLast, 0.5F, 21},
-    {Leaf, 0, None},
-    {Leaf, 0, All},
-    {Leaf, 0, None},
-    {Images, 0.5F, 25},
-    {Leaf, 0, None},
-    {Weights, 10.08F, 27},
-    {Leaf, 0, All},
-    {Leaf, 0, InOut},
-    {KernelSize, 0.5F, 30},
-    {Leaf, 0, None},
-    {ChannelsLast, 0.5F, 40},
-    {InChannels, 3.45F, 37},
-    {Groups, 0.5F, 36},
-    {Deterministic, 0.5F, 35},
-    {Leaf, 0, None},
-    {Leaf, 0, PaddedAll},
-    {Leaf, 0, All},
-    {OutAlignment, 1.5F, 39},
-    {Leaf, 0, PaddedAll},
-    {Leaf, 0, All},
-    {InChannels, 3.29F, 42},
-    {Leaf, 0, All},
-    {OutAlignment, 1.5F, 44},
-    {Leaf, 0, PaddedWeightOut},
-    {Leaf, 0, None},
-};
-inline constexpr Node kWeightGradient32[] = {
-    {Products, 24.59F, 20},  {Products, 21.5F, 3},     {Leaf, 0, None},
-    {OutAlignment, 1.5F, 5}, {Leaf, 0, PaddedAll},     {InAlignment, 1.5F, 9},
-    {Images, 4.5F, 8},       {Leaf, 0, PaddedAll},     {Leaf, 0, None},
-    {KernelSize, 0.5F, 11},  {Leaf, 0, None},          {InChannels, 4.79F, 17},
-    {OutPixels, 10.86F, 14}, {Leaf, 0, None},          {Images, 4.5F, 16},
-    {Leaf, 0, All},          {Leaf, 0, None},          {Depth, 10.08F, 19},
-    {Leaf, 0, All},          {Leaf, 0, None},          {InAlignment, 1.5F, 26},
-    {Depth, 6.54F, 25},      {Tiles, 9.19F, 24},       {Leaf, 0, PaddedAll},
-    {Leaf, 0, None},         {Leaf, 0, PaddedAll},     {OutAlignment, 1.5F, 30},
-    {Depth, 7.28F, 29},      {Leaf, 0, None},          {Leaf, 0, PaddedAll},
-    {KernelSize, 0.5F, 34},  {Stride, 1.5F, 33},       {Leaf, 0, None},
-    {Leaf, 0, All},          {ChannelsLast, 0.5F, 44}, {Depth, 6.7F, 37},
-    {Leaf, 0, All},          {OutPixels, 7.25F, 39},   {Leaf, 0, None},
-    {Products, 27.85F, 43},  {InNumbers, 12.81F, 42},  {Leaf, 0, None},
-    {Leaf, 0, All},          {Leaf, 0, All},           {InChannels, 4.79F, 46},
-    {Leaf, 0, All},          {KernelSize, 5.13F, 48},  {Leaf, 0, None},
-    {Leaf, 0, All},
-};
-inline constexpr Node kPartials32[] = {
-    {Products, 26.36F, 22},   {Products, 22.48F, 5},
-    {Products, 21.25F, 4},    {Leaf, 15.3F, 0},
-    {Leaf, 16.2F, 0},         {Products, 24.41F, 11},
-    {OutChannels, 2.79F, 10}, {Weights, 8.87F, 9},
-    {Leaf, 16.1F, 0},         {Leaf, 18.7F, 0},
-    {Leaf, 16.7F, 0},         {Depth, 4.7F, 13},
-    {Leaf, 16.6F, 0},         {Weights, 18.7F, 21},
-    {KernelSize, 6.48F, 20},  {Deterministic, 0.5F, 19},
-    {Weights, 16.18F, 18},    {Leaf, 18.2F, 0},
-    {Leaf, 17.0F, 0},         {Leaf, 20.0F, 0},
-    {Leaf, 21.1F, 0},         {Leaf, 15.2F, 0},
-    {Depth, 6.86F, 32},       {InChannels, 3.45F, 29},
-    {Weights, 12.08F, 26},    {Leaf, 16.2F, 0},
-    {OutChannels, 5.79F, 28}, {Leaf, 22.2F, 0},
-    {Leaf, 17.6F, 0},         {Weights, 10.67F, 31},
-    {Leaf, 17.6F, 0},         {Leaf, 19.5F, 0},
-    {Products, 29.08F, 40},   {OutPixels, 9.73F, 37},
-    {KernelSize, 5.81F, 36},  {Leaf, 16.8F, 0},
-    {Leaf, 20.5F, 0},         {Depth, 9.63F, 39},
-    {Leaf, 19.7F, 0},         {Leaf, 20.6F, 0},
-    {KernelSize, 5.18F, 60},  {Weights, 19.78F, 53},
-    {Weights, 14.57F, 44},    {Leaf, 20.5F, 0},
-    {OutPixels, 11.3F, 46},   {Leaf, 19.2F, 0},
-    {Groups, 0.5F, 52},       {Depth, 11.08F, 51},
-    {Products, 31.17F, 50},   {Leaf, 21.5F, 0},
-    {Leaf, 22.4F, 0},         {Leaf, 21.2F, 0},
-    {Leaf, 23.9F, 0},         {InNumbers, 21.1F, 55},
-    {Leaf, 16.9F, 0},         {Weights, 21.08F, 59},
-    {Weights, 20.46F, 58},    {Leaf, 20.1F, 0},
-    {Leaf, 16.1F, 0},         {Leaf, 22.2F, 0},
-    {Weights, 22.31F, 70},    {Weights, 17.1F, 65},
-    {OutChannels, 6.29F, 64}, {Leaf, 22.0F, 0},
-    {Leaf, 19.6F, 0},         {OutChannels, 8.29F, 69},
-    {Products, 33.41F, 68},   {Leaf, 22.8F, 0},
-    {Leaf, 24.4F, 0},         {Leaf, 20.5F, 0},
-    {Leaf, 16.4F, 0},
-};
-inline constexpr Node kForward16[] = {
-    {Depth, 6.98F, 16},       {Depth, 5.95F, 3},
-    {Leaf, 0, None},          {KernelSize, 3.08F, 11},
-    {InChannels, 5.79F, 10},  {OutAlignment, 2.5F, 7},
-    {Leaf, 0, PaddedAll},     {ChannelsLast, 0.5F, 9},
-    {Leaf, 0, All},           {Leaf, 0, None},
-    {Leaf, 0, None},          {Products, 27.17F, 15},
-    {Groups, 1.5F, 14},       {Leaf, 0, None},
-    {Leaf, 0, PaddedAll},     {Leaf, 0, None},
-    {OutAlignment, 2.5F, 34}, {ChannelsLast, 0.5F, 31},
-    {KernelSize, 0.5F, 20},   {Leaf, 0, None},
-    {BFloat, 0.5F, 28},       {Depth, 9.46F, 25},
-    {Products, 19.77F, 24},   {Leaf, 0, PaddedAll},
-    {Leaf, 0, All},           {KernelSize, 5.81F, 27},
-    {Leaf, 0, PaddedAll},     {Leaf, 0, All},
-    {InChannels, 1.79F, 30},  {Leaf, 0, None},
-    {Leaf, 0, PaddedAll},     {InChannels, 4.29F, 33},
-    {Leaf, 0, None},          {Leaf, 0, PaddedWeightOut},
-    {ChannelsLast, 0.5F, 46}, {KernelSize, 0.5F, 41},
-    {Stride, 1.5F, 38},       {Leaf, 0, None},
-    {Weights, 11.29F, 40},    {Leaf, 0, All},
-    {Leaf, 0, InOut},         {InAlignment, 2.5F, 45},
-    {Depth, 7.28F, 44},       {Leaf, 0, None},
-    {Leaf, 0, PaddedAll},     {Leaf, 0, All},
-    {Leaf, 0, None},
-};
-inline constexpr Node kInputGradient16[] = {
-    {InAlignment, 2.5F, 24},  {KernelSize, 0.5F, 7},
-    {Stride, 1.5F, 6},        {Groups, 0.5F, 5},
-    {Leaf, 0, None},          {Leaf, 0, PaddedAll},
-    {Leaf, 0, PaddedAll},     {ChannelsLast, 0.5F, 19},
-    {Products, 16.56F, 12},   {Stride, 1.5F, 11},
-    {Leaf, 0, PaddedAll},     {Leaf, 0, None},
-    {Stride, 1.5F, 14},       {Leaf, 0, PaddedAll},
-    {OutNumbers, 17.47F, 18}, {Groups, 1.5F, 17},
-    {Leaf, 0, PaddedAll},     {Leaf, 0, None},
-    {Leaf, 0, PaddedAll},     {OutAlignment, 2.5F, 21},
-    {Leaf, 0, PaddedAll},     {OutNumbers, 12.81F, 23},
-    {Leaf, 0, PaddedAll},     {Leaf, 0, PaddedInWeight},
-    {OutAlignment, 2.5F, 40}, {ChannelsLast, 0.5F, 39},
-    {KernelSize, 1.29F, 32},  {Stride, 1.5F, 31},
-    {KernelSize, 0.5F, 30},   {Leaf, 0, None},
-    {Leaf, 0, PaddedAll},     {Leaf, 0, PaddedAll},
-    {Products, 22.31F, 38},   {Stride, 1.5F, 35},
-    {Leaf, 0, PaddedAll},     {KernelSize, 4.32F, 37},
-    {Leaf, 0, None},          {Leaf, 0, PaddedAll},
-    {Leaf, 0, PaddedAll},     {Leaf, 0, PaddedWeightOut},
-    {ChannelsLast, 0.5F, 50}, {KernelSize, 0.5F, 49},
-    {Stride, 1.5F, 46},       {Groups, 0.5F, 45},
-    {Leaf, 0, None},          {Leaf, 0, All},
-    {Weights, 11.08F, 48},    {Leaf, 0, All},
-    {Leaf, 0, InOut},         {Leaf, 0, All},
-    {Leaf, 0, None},
-};
-inline constexpr Node kWeightGradient16[] = {
-    {InAlignment, 2.5F, 16},  {Tiles, 4.43F, 9},
-    {Products, 22.68F, 6},    {KernelSize, 5.81F, 5},
-    {Leaf, 0, None},          {Leaf, 0, PaddedAll},
-    {OutChannels, 6.29F, 8},  {Leaf, 0, None},
-    {Leaf, 0, PaddedAll},     {KernelSize, 0.5F, 11},
-    {Leaf, 0, None},          {ChannelsLast, 0.5F, 13},
-    {Leaf, 0, PaddedAll},     {OutAlignment, 2.5F, 15},
-    {Leaf, 0, PaddedAll},     {Leaf, 0, PaddedInWeight},
-    {OutAlignment, 2.5F, 28}, {Products, 23.25F, 23},
-    {Products, 21.74F, 22},   {Depth, 9.7F, 21},
-    {Leaf, 0, None},          {Leaf, 0, PaddedAll},
-    {Leaf, 0, PaddedAll},     {ChannelsLast, 0.5F, 27},
-    {KernelSize, 1.79F, 26},  {Leaf, 0, None},
-    {Leaf, 0, PaddedAll},     {Leaf, 0, PaddedWeightOut},
-    {ChannelsLast, 0.5F, 44}, {KernelSize, 0.5F, 37},
-    {Stride, 1.5F, 34},       {Groups, 0.5F, 33},
-    {Leaf, 0, None},          {Leaf, 0, All},
-    {InPixels, 12.31F, 36},   {Leaf, 0, None},
-    {Leaf, 0, All},           {Products, 22.99F, 43},
-    {Weights, 12.86F, 42},    {OutPixels, 11.46F, 41},
-    {Leaf, 0, None},          {Leaf, 0, All},
-    {Leaf, 0, All},           {Leaf, 0, All},
-    {Leaf, 0, None},
-};
-inline constexpr Node kPartials16[] = {
-    {OutPixels, 12.57F, 22}, {OutPixels, 11.41F, 15}, {KernelSize, 6.48F, 12},
-    {Products, 22.99F, 5},   {Leaf, 15.2F, 0},        {KernelSize, 0.5F, 7},
-    {Leaf, 17.3F, 0},        {KernelSize, 4.7F, 9},   {Leaf, 15.5F, 0},
-    {Weights, 18.77F, 11},   {Leaf, 15.8F, 0},        {Leaf, 17.9F, 0},
-    {OutPixels, 5.88F, 14},  {Leaf, 15.0F, 0},        {Leaf, 18.9F, 0},
-    {InChannels, 6.29F, 21}, {Products, 22.53F, 18},  {Leaf, 16.6F, 0},
-    {InChannels, 2.29F, 20}, {Leaf, 19.4F, 0},        {Leaf, 17.8F, 0},
-    {Leaf, 16.4F, 0},        {Products, 27.22F, 30},  {KernelSize, 0.5F, 27},
-    {Products, 23.26F, 26},  {Leaf, 16.6F, 0},        {Leaf, 17.8F, 0},
-    {Products, 25.26F, 29},  {Leaf, 18.2F, 0},        {Leaf, 19.3F, 0},
-    {OutPixels, 13.84F, 42}, {KernelSize, 5.18F, 41}, {Depth, 8.41F, 34},
-    {Leaf, 20.9F, 0},        {BFloat, 0.5F, 38},      {Weights, 18.08F, 37},
-    {Leaf, 19.8F, 0},        {Leaf, 17.0F, 0},        {OutPixels, 13.58F, 40},
-    {Leaf, 16.4F, 0},        {Leaf, 18.3F, 0},        {Leaf, 21.7F, 0},
-    {Groups, 0.5F, 68},      {Weights, 11.59F, 47},   {KernelSize, 0.5F, 46},
-    {Leaf, 18.0F, 0},        {Leaf, 20.2F, 0},        {InChannels, 8.29F, 63},
-    {Depth, 13.0F, 62},      {Weights, 19.21F, 59},   {Depth, 10.37F, 58},
-    {Weights, 17.18F, 55},   {InPixels, 17.97F, 54},  {Leaf, 20.8F, 0},
-    {Leaf, 21.5F, 0},        {InChannels, 5.29F, 57}, {Leaf, 17.2F, 0},
-    {Leaf, 20.8F, 0},        {Leaf, 22.1F, 0},        {InNumbers, 25.39F, 61},
-    {Leaf, 20.0F, 0},        {Leaf, 16.4F, 0},        {Leaf, 23.9F, 0},
-    {Depth, 13.92F, 67},     {Depth, 10.75F, 66},     {Leaf, 21.2F, 0},
-    {Leaf, 18.5F, 0},        {Leaf, 23.0F, 0},        {Products, 30.61F, 70},
-    {Leaf, 22.1F, 0},        {Leaf, 24.3F, 0},
+
+/// A tree in the digits of ConvolutionTrees.inc.
+class Tree {
+ public:
+  explicit constexpr Tree(std::string_view digits) : digits_(digits) {}
+
+  Node operator[](size_t index) const {
+    uint32_t bits = 0;
+    for (const char digit : digits_.substr(index * 4, 4)) {
+      bits = bits << 6 | valueOf(digit);
+    }
+    return {bits};
+  }
+
+  /// The node after a subtree.
+  size_t after(size_t index) const {
+    for (int open = 1; open != 0; ++index) {
+      open += valueOf(digits_[index * 4]) >= kFirstOfLeaf ? -1 : 1;
+    }
+    return index;
+  }
+
+ private:
+  static constexpr uint32_t kFirstOfLeaf = 32; // digits from here on
+
+  static uint32_t valueOf(char digit) {
+    constexpr std::string_view kDigits =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    return static_cast<uint32_t>(kDigits.find(digit));
+  }
+
+  std::string_view digits_;
 };
 
 } // namespace at::native::openreg::convolution_table

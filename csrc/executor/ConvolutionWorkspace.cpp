@@ -6,33 +6,36 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 namespace at::native::openreg {
 namespace {
 
 namespace table = convolution_table;
+namespace trees {
+#include "executor/ConvolutionTrees.inc"
+}
 using Answers = std::array<double, table::QuestionCount>;
-using Tree = std::span<const table::Node>;
 
-struct Trees {
-  std::array<Tree, 3> copies; // by pass
-  Tree partialSums; // of the gradient of a weight
-};
+/// By pass.
+using Trees = std::array<table::Tree, 3>;
 constexpr Trees kFloatTrees{
-    {table::kForward32, table::kInputGradient32, table::kWeightGradient32},
-    table::kPartials32};
+    table::Tree(trees::kForward32),
+    table::Tree(trees::kInputGradient32),
+    table::Tree(trees::kWeightGradient32)};
 constexpr Trees kHalfTrees{
-    {table::kForward16, table::kInputGradient16, table::kWeightGradient16},
-    table::kPartials16};
+    table::Tree(trees::kForward16),
+    table::Tree(trees::kInputGradient16),
+    table::Tree(trees::kWeightGradient16)};
 
-const table::Node& leafOf(Tree tree, const Answers& answers) {
+table::Node leafOf(const table::Tree& tree, const Answers& answers) {
   size_t at = 0;
-  while (tree[at].question != table::Leaf) {
-    const table::Node& node = tree[at];
-    at = answers[node.question] <= node.limit ? at + 1 : node.other;
+  table::Node node = tree[at];
+  while (!node.isLeaf()) {
+    const bool isAbove = answers[node.question()] > node.limit();
+    at = isAbove ? tree.after(at + 1) : at + 1;
+    node = tree[at];
   }
-  return tree[at];
+  return node;
 }
 
 double logarithm(int64_t number) {
@@ -83,6 +86,8 @@ Answers answersFor(const ConvolutionShape& shape) {
   answers[table::Deterministic] =
       context.deterministicCuDNN() || context.deterministicAlgorithms();
   answers[table::ChannelsLast] = shape.isChannelsLast;
+  answers[table::Dimensions] = static_cast<double>(shape.dimensions);
+  answers[table::Width] = logarithm(shape.width);
   return answers;
 }
 
@@ -92,7 +97,8 @@ int64_t bytesOf(table::Copies copies, const ConvolutionShape& shape) {
     return 0;
   }
   const auto itemSize = static_cast<int64_t>(c10::elementSize(shape.dtype));
-  const bool isPadded = copies >= table::PaddedInWeight;
+  const bool isPadded =
+      copies >= table::PaddedInWeight && copies <= table::PaddedAll;
   const int64_t vector = isPadded ? 16 / itemSize : 1;
   const int64_t in = roundUp(shape.inChannels / shape.groups, vector);
   const int64_t out = roundUp(shape.outChannels / shape.groups, vector);
@@ -110,6 +116,12 @@ int64_t bytesOf(table::Copies copies, const ConvolutionShape& shape) {
       case table::WeightOut:
       case table::PaddedWeightOut:
         return weight + output;
+      case table::Weight:
+        return weight;
+      case table::In:
+        return input;
+      case table::Out:
+        return output;
       default:
         return input + weight + output;
     }
@@ -133,6 +145,8 @@ ConvolutionShape::ConvolutionShape(
       inPixels(product(input.sizes().slice(2))),
       outPixels(product(output.sizes().slice(2))),
       kernelSize(product(weight.sizes().slice(2))),
+      dimensions(input.dim() - 2),
+      width(input.size(-1)),
       stride(strides.empty() ? 1 : strides[0].guard_int(__FILE__, __LINE__)),
       dtype(input.scalar_type()),
       isChannelsLast(
@@ -164,15 +178,14 @@ bool ConvolutionShape::takesWorkspace() const {
 size_t ConvolutionShape::workspace(Pass pass) const {
   const Answers answers = answersFor(*this);
   const Trees& trees = dtype == kFloat ? kFloatTrees : kHalfTrees;
-  const auto copies =
-      static_cast<table::Copies>(leafOf(trees.copies[pass], answers).other);
-  auto bytes = static_cast<size_t>(bytesOf(copies, *this));
-  if (pass == WeightGradient) {
-    const double sums = leafOf(trees.partialSums, answers).limit;
-    bytes +=
-        static_cast<size_t>(std::max(std::exp2(sums) - table::kNoSums, 0.0));
-  }
-  return bytes;
+  const table::Node leaf = leafOf(trees[pass], answers);
+  const int64_t weights = inChannels / groups * outChannels * kernelSize;
+  const double rest = leaf.hasSums()
+      ? leaf.sums() * static_cast<double>(weights) * sizeof(float)
+      : leaf.logBytes() > 0 ? std::exp2(leaf.logBytes())
+                            : 0;
+  return static_cast<size_t>(bytesOf(leaf.copies(), *this)) +
+      static_cast<size_t>(rest);
 }
 
 size_t ConvolutionShape::forwardWorkspace() const {

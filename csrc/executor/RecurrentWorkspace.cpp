@@ -5,35 +5,40 @@
 namespace at::native::openreg {
 namespace {
 
-// Where the figures come from: 22 000 random nets were run on an NVIDIA H200 (torch
-// 2.11, cuDNN 9.19) and each of their allocations was recorded. What is kept follows
-// from the shape to the byte. The workspace is what each layer and direction has for
-// its products of matrices, a copy of the weights and some copies of sequences and
-// states, whose numbers were fitted on two thirds of the nets; docs/memory.md has the
-// error on the others.
+// Where the figures come from: 7 806 nets were run on an NVIDIA H200 (torch 2.11, cuDNN
+// 9.19) and each of their allocations was recorded. What is kept follows from the shape
+// to the byte. The workspace is what each layer and direction has for its products of
+// matrices, a copy of the weights, and whole copies of sequences and states: how many
+// depends on the kind, the width and the dtype. docs/memory.md has the error.
 constexpr double kPerLayer = 8 << 20;
 
-/// How many copies of the hidden sequence, the input and the states of all layers, for
-/// one direction.
+/// How many copies of sequences of hidden states and of the input, for each direction
+/// and for both together, and of the states of a layer and direction.
 struct Copies {
-  double hidden, input, states;
+  double hidden, hiddenOnce, input, inputOnce, states;
 };
+/// Of a net with one layer, and of one with more.
+using CopiesByLayers = std::array<Copies, 2>;
+
 struct CopiesByWidth {
-  size_t upTo; // numbers of a hidden state
-  Copies narrow, wide;
+  size_t narrow; // up to so many numbers of a hidden state
+  CopiesByLayers narrowInBFloat16, narrowInOthers, wide;
 };
 
-// By kind, for float32, float16 and bfloat16.
-constexpr std::array<std::array<CopiesByWidth, 3>, 3> kCopies{
-    {{{{128, {15.4, 2.4, 13.4}, {6, 0.8, 10}},
-       {128, {15.7, 2.4, 10.2}, {5.6, 1.3, 11.5}},
-       {128, {4.9, 2.4, 11.6}, {5.8, 1.1, 10.6}}}},
-     {{{128, {13.7, 2.9, 8.3}, {4.9, 1.3, 6.5}},
-       {128, {14.1, 2.8, 4.6}, {4.7, 1.6, 7.1}},
-       {128, {3.7, 2.7, 6.2}, {4.9, 1.4, 5.7}}}},
-     {{{256, {10.2, 2.9, 9.3}, {4.4, 1.5, 6.7}},
-       {256, {10.2, 2.7, 10.2}, {4.3, 2, 7}},
-       {256, {3.6, 2.6, 7.4}, {4, 1.9, 9.3}}}}}};
+// By kind.
+constexpr std::array<CopiesByWidth, 3> kCopies{
+    {{192,
+      {{{6, -3, 3, 0, 11}, {6, -3, 3, 0, 13}}},
+      {{{6, 13, 3, 0, 8}, {6, 13, 3, 0, 8.5}}},
+      {{{9, -4, 0, 1, 11}, {9, -4, 0, 1, 11.5}}}},
+     {192,
+      {{{4, -1, 3, 0, 5}, {5, -2, 3, 0, 7}}},
+      {{{3, 14, 3, 0, 7}, {4, 14, 3, 0, 6}}},
+      {{{8, -4, 0, 2, 5}, {8, -4, 0, 2, 6.5}}}},
+     {384,
+      {{{3, 0, 3, 0, 7}, {6, -3.5, 3, 0, 7}}},
+      {{{3, 9, 3, 0, 7}, {4, 9, 3, 0, 6}}},
+      {{{6, -2, 0, 2, 7}, {9, -6, 0, 2, 7}}}}}};
 
 // How often the hidden sequence is kept for each layer.
 constexpr std::array<size_t, 3> kKept{5, 6, 1};
@@ -44,21 +49,23 @@ constexpr size_t kAlignment = 256;
 } // namespace
 
 size_t RecurrentShape::workspace() const {
-  const size_t precision = dtype == c10::kFloat ? 0
-      : dtype == c10::kHalf                     ? 1
-                                                : 2;
-  const CopiesByWidth& row = kCopies[kind][precision];
-  const Copies& copies = hidden <= row.upTo ? row.narrow : row.wide;
+  const CopiesByWidth& row = kCopies[kind];
+  const CopiesByLayers& byLayers = hidden > row.narrow ? row.wide
+      : dtype == c10::kBFloat16                        ? row.narrowInBFloat16
+                                                       : row.narrowInOthers;
+  const Copies& copies = byLayers[layers > 1];
   const auto itemSize = static_cast<double>(c10::elementSize(dtype));
-  const auto streams = static_cast<double>(layers * directions);
-  const auto rows = static_cast<double>(directions * steps * batch) * itemSize;
-  const double states =
-      streams * static_cast<double>(batch * hidden) * itemSize;
+  const auto both = static_cast<double>(directions);
+  const double rows = static_cast<double>(steps * batch) * itemSize;
+  const double states = static_cast<double>(batch * hidden) * itemSize;
+  const double streams = static_cast<double>(layers) * both;
   return static_cast<size_t>(
       kPerLayer * streams + static_cast<double>(weightBytes) +
-      rows * copies.hidden * static_cast<double>(hidden) +
-      rows * copies.input * static_cast<double>(input) +
-      states * copies.states);
+      rows * static_cast<double>(hidden) *
+          (copies.hidden * both + copies.hiddenOnce) +
+      rows * static_cast<double>(input) *
+          (copies.input * both + copies.inputOnce) +
+      streams * states * copies.states);
 }
 
 size_t RecurrentShape::reserve() const {
