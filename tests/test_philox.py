@@ -176,6 +176,26 @@ except RuntimeError as error:
     )
 
 
+def test_weights_below_zero_and_tensors_of_the_cpu_are_refused(run_philox):
+    run_philox(
+        """
+def message(function):
+    try:
+        function()
+    except RuntimeError as error:
+        return str(error)
+
+own = torch.Generator(device)
+for draw in (torch.Tensor.uniform_, torch.Tensor.random_, torch.Tensor.exponential_):
+    found = message(lambda: draw(torch.ones(2), generator=own))
+    assert "Expected a 'cpu' device type for generator but found 'openreg'" in found
+weights = torch.tensor([-1.0, 2.0], device=device)
+found = message(lambda: torch.multinomial(weights, 4, True).cpu())
+assert "invalid multinomial distribution (probability -1 is below 0)" in found, found
+"""
+    )
+
+
 @pytest.mark.slow
 def test_tensors_beyond_32_bits_draw_in_parts(run_philox):
     run_philox(

@@ -89,7 +89,7 @@ Tensor& randperm_out(
     using Limits = std::numeric_limits<int32_t>;
     keys.random_(Limits::min(), Limits::max(), generator);
   }
-  const OpenRegStream stream = streamOf(out);
+  const OpenRegStream stream = drawingStreamOf(out);
   const PhiloxDraw draw =
       c10::openreg::drawFrom(generator, stream, static_cast<uint64_t>(n));
   AT_DISPATCH_V2(
@@ -144,7 +144,7 @@ void multinomialWithReplacement(
   if (result.numel() == 0) {
     return;
   }
-  const OpenRegStream stream = streamOf(self);
+  const OpenRegStream stream = drawingStreamOf(self);
   const PhiloxDraw draw = c10::openreg::drawFrom(generator, stream, 4);
   const Tensor weights = self.contiguous();
   AT_DISPATCH_V2(
@@ -166,6 +166,11 @@ void multinomialWithReplacement(
                     tensors[0].const_data_ptr<scalar_t>() + row * categories;
                 C sum = 0;
                 for (int64_t i = 0; i < categories; ++i) {
+                  TORCH_CHECK(
+                      !(weight[i] < 0),
+                      "invalid multinomial distribution (probability ",
+                      weight[i],
+                      " is below 0)");
                   sum += static_cast<C>(weight[i]);
                 }
                 TORCH_CHECK(

@@ -8,6 +8,17 @@
 
 namespace at::native::openreg {
 
+OpenRegStream drawingStreamOf(const TensorBase& tensor) {
+  TORCH_CHECK(
+      isOpenReg(tensor),
+      "Expected a '",
+      c10::DeviceTypeName(tensor.device().type(), /*lower_case=*/true),
+      "' device type for generator but found '",
+      c10::DeviceTypeName(c10::openreg::kDeviceType, /*lower_case=*/true),
+      "'");
+  return streamOf(tensor);
+}
+
 DrawGrid::DrawGrid(int64_t count, int unroll, c10::Device device) {
   const orDeviceProp properties =
       c10::openreg::get_device_properties(device.index());

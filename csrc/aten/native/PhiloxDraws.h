@@ -24,6 +24,10 @@ using MaybeGenerator = std::optional<Generator>;
 /// For launch(), which is compiled once for all kernels of this type.
 using DrawWork = std::function<void(std::span<Tensor>)>;
 
+/// The stream that a draw for a tensor goes to. Throws if the tensor is the CPU's: a
+/// generator of ours brings that here as well.
+OpenRegStream drawingStreamOf(const TensorBase& tensor);
+
 /// How a GPU spreads numbers over its threads. Each thread takes a block of four words of
 /// its own per round.
 struct DrawGrid {

@@ -31,6 +31,7 @@ inline float log(float x) {
   const float exponent = static_cast<float>(scaled) * 0x1p-23f;
   const float rest = std::bit_cast<float>(bits - scaled) - 1.0f;
   float sum = std::bit_cast<float>(0xBE055027);
+#pragma GCC unroll 8 // so that a loop around it becomes vectors
   for (const float coefficient : kCoefficients) {
     sum = fused(sum, rest, coefficient);
   }
@@ -45,16 +46,17 @@ inline double log(double x) {
 
 /// The piece of a function, of 64, that a place of 23 bits is in, and its value there.
 /// Exact: no number has more than 53 bits.
-inline double interpolate(const Piece (&pieces)[64], uint32_t place) {
+inline double interpolate(const Piece (&pieces)[64], int32_t place) {
   constexpr int kWithin = 17; // bits
   const Piece& piece = pieces[place >> kWithin];
-  const uint32_t x = place & ((1u << kWithin) - 1);
+  const int32_t x = place & ((1 << kWithin) - 1);
   // x * x / 2^19, without the products of bits that stand below.
-  uint32_t square = 0;
+  int32_t square = 0;
+#pragma GCC unroll 7
   for (int bit = 10; bit < kWithin; ++bit) {
-    const uint32_t products =
-        ((x & ((1u << bit) - 1)) >> (18 - bit)) + (1u << (2 * bit - 19));
-    square += (x >> bit) & 1 ? products : 0;
+    const int32_t products =
+        ((x & ((1 << bit) - 1)) >> (18 - bit)) + (1 << (2 * bit - 19));
+    square += products & -((x >> bit) & 1);
   }
   return piece.value * 0x1p12 + static_cast<double>(piece.slope) * x +
       static_cast<double>(piece.curvature) * square;
@@ -72,8 +74,8 @@ inline float log2InHardware(float x) {
   constexpr double kBias = 837;
   const auto bits = std::bit_cast<uint32_t>(x);
   const int exponent = static_cast<int>(bits >> 23) - 127;
-  const double value =
-      exponent * 0x1p38 + interpolate(kLog2, bits & 0x7FFFFF) + kBias;
+  const double value = exponent * 0x1p38 +
+      interpolate(kLog2, static_cast<int32_t>(bits & 0x7FFFFF)) + kBias;
   // A negative number is negated bit by bit.
   const double size = std::floor((value < 0 ? -value - 1 : value) / 4);
   const float log = truncated(size * 0x1p-36);
@@ -85,8 +87,7 @@ inline float exp2InHardware(float x) {
   const float size = std::fmin(std::fabs(x), 128.0f);
   const auto steps = static_cast<int32_t>(size * 0x1p23f);
   const int32_t place = x < 0 ? ~steps : steps;
-  const double fraction =
-      interpolate(kExp2, static_cast<uint32_t>(place) & 0x7FFFFF) + kBias;
+  const double fraction = interpolate(kExp2, place & 0x7FFFFF) + kBias;
   const int exponent = place >> 23;
   // What is too small becomes zero, what is too large infinite.
   const auto power =
@@ -96,18 +97,17 @@ inline float exp2InHardware(float x) {
 
 /// The sine of an angle in [0, 2 pi], if `quarters` is 0; if it is 1, the cosine. The
 /// hardware has 2^25 steps in a turn.
-inline float sineInHardware(float angle, uint32_t quarters) {
+inline float sineInHardware(float angle, int32_t quarters) {
   constexpr double kTurn = 0x1.45F306p-3; // 1 / (2 pi), in 24 bits
-  constexpr uint32_t kQuarter = 1 << 23;
+  constexpr int32_t kQuarter = 1 << 23;
   const float turns = truncated(static_cast<double>(angle) * kTurn);
-  const uint32_t step =
-      static_cast<uint32_t>(turns * 0x1p25f) + quarters * kQuarter;
-  const uint32_t quarter = step / kQuarter;
-  const uint32_t within = step % kQuarter;
-  const float value = truncated(
-      0x1p-37 *
-      interpolate(kSine, quarter % 2 ? kQuarter - 1 - within : within));
-  return quarter / 2 % 2 ? -value : value;
+  const int32_t step =
+      static_cast<int32_t>(turns * 0x1p25f) + quarters * kQuarter;
+  const int32_t quarter = step >> 23;
+  // Backwards in each second quarter.
+  const int32_t place = (step ^ -(quarter & 1)) & (kQuarter - 1);
+  const float value = truncated(0x1p-37 * interpolate(kSine, place));
+  return (quarter & 2) != 0 ? -value : value;
 }
 
 // --- approximations that CUDA makes of these ---

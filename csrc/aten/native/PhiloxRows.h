@@ -36,7 +36,7 @@ void fillWith(
     const MaybeGenerator& generator,
     const Fill<C>& fill) {
   const Tensor out(iter.tensor(0));
-  const OpenRegStream stream = streamOf(out);
+  const OpenRegStream stream = drawingStreamOf(out);
   const DrawGrid grid(iter.numel(), fill.unroll, out.device());
   const PhiloxDraw draw =
       c10::openreg::drawFrom(generator, stream, grid.increment());
@@ -98,6 +98,7 @@ auto each(Number number) {
       auto* const to = rows;
       for (int64_t i = 0; i < DrawBatch::kThreads; ++i) {
         const auto drawn = draw(from.block(i));
+#pragma GCC unroll 4
         for (size_t n = 0; n < drawn.size(); ++n) {
           to[n][i] = numberOf(drawn[n]);
         }

@@ -42,7 +42,7 @@ void sampleEach(
     const MaybeGenerator& generator,
     uint64_t increment,
     Sample sample) {
-  const OpenRegStream stream = streamOf(out);
+  const OpenRegStream stream = drawingStreamOf(out);
   const PhiloxDraw draw = c10::openreg::drawFrom(generator, stream, increment);
   const auto order = commonOrder(out, parameters);
   launch(
@@ -217,7 +217,7 @@ Tensor binomial(
       at::empty(infer_size(count.sizes(), prob.sizes()), count.options());
   const Tensor counts = count.expand(result.sizes()).contiguous();
   const Tensor probs = prob.expand(result.sizes()).contiguous();
-  const OpenRegStream stream = streamOf(result);
+  const OpenRegStream stream = drawingStreamOf(result);
   const PhiloxDraw draw = c10::openreg::drawFrom(generator, stream, 42);
   AT_DISPATCH_V2(
       count.scalar_type(),
@@ -294,7 +294,7 @@ Tensor& rrelu_with_noise_out(
   }
   const Tensor input = self.contiguous();
   const Tensor made = output.contiguous(), noises = noise.contiguous();
-  const OpenRegStream stream = streamOf(self);
+  const OpenRegStream stream = drawingStreamOf(self);
   AT_DISPATCH_V2(
       self.scalar_type(),
       "rrelu_with_noise",
