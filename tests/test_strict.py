@@ -139,3 +139,34 @@ def test_one_kernel_stands_in_for_all_of_cudas(backend):
     torch.testing.assert_close(
         result("openreg", getattr(SDPBackend, backend)), result("cpu", SDPBackend.MATH)
     )
+
+
+def test_autocast_takes_any_type_and_kernels_refuse_it():
+    code = """
+import torch
+x = torch.ones(2, 2, device="openreg")
+for dtype in (torch.int8, torch.int32, torch.float64):
+    try:
+        with torch.autocast("openreg", dtype=dtype):
+            print(torch.mm(x, x).dtype)
+    except NotImplementedError as error:
+        print(error)
+half = x.half()
+print(torch.matrix_exp(half).dtype)
+with torch.autocast("openreg"):
+    print(torch.matrix_exp(x).dtype)
+    try:
+        torch.matrix_exp(half)
+    except RuntimeError as error:
+        print(error)
+"""
+    result = run("-c", code)
+    assert result.stdout.splitlines() == [
+        "\"addmm_cuda\" not implemented for 'Char'",
+        "\"addmm_cuda\" not implemented for 'Int'",
+        "torch.float64",
+        "torch.float16",
+        "torch.float32",
+        "Index put requires the source and destination dtypes match, got Half for the "
+        "destination and Float for the source.",
+    ], result.stderr

@@ -1,5 +1,6 @@
 """Devices: which is current, what they are like."""
 
+import os
 from typing import Any, Literal
 
 import torch
@@ -132,6 +133,9 @@ def can_device_access_peer(device: Device, peer_device: Device) -> bool:
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
     """The types that torch.autocast may compute in on this device."""
+    if os.environ.get("OPENREG_STRICT") == "1":
+        # CUDA's takes any; a kernel that has not the type refuses it.
+        return [value for value in vars(torch).values() if type(value) is torch.dtype]
     return [torch.float16, torch.bfloat16]
 
 

@@ -1,5 +1,8 @@
 #include "aten/native/Strict.h"
 
+#include "runtime/OpenRegDeviceType.h"
+
+#include <ATen/autocast_mode.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 
@@ -49,6 +52,12 @@ bool notEmpty(Arguments arguments, size_t place) {
 // Of a product without elements, or of sums without terms, no kernel is launched.
 bool hasProduct(Arguments arguments, size_t place) {
   return notEmpty(arguments, place) && notEmpty(arguments, place + 1);
+}
+
+// Autocast makes some of the operator's steps float32.
+bool isCastAndNotEmpty(Arguments arguments, size_t place) {
+  return autocast::is_autocast_enabled(c10::openreg::kDeviceType) &&
+      notEmpty(arguments, place);
 }
 
 bool otherIsSparse(Arguments arguments, size_t place) {
@@ -134,6 +143,9 @@ constexpr char kCreateCsr[] =
     "values_batch_stride * "
     "values.itemsize(), index_type, index_type, CUSPARSE_INDEX_BASE_ZERO, "
     "value_type )`";
+constexpr char kMixedPut[] =
+    "Index put requires the source and destination dtypes match, got @ for the "
+    "destination and Float for the source.";
 constexpr char kNoCudaType[] =
     "false INTERNAL ASSERT FAILED at "
     "\"/pytorch/aten/src/ATen/cuda/CUDADataType.h\":98, "
@@ -216,6 +228,7 @@ constexpr Refusal kRefusals[] = {
     {"igammac igammac_", Kernel, "igammac_cuda", kHalf | kBFloat},
     {"histc", Sentence, "HalfTensor is not supported", kHalf},
     {"histc", Kernel, "histc", kBFloat | kBool},
+    {"linalg_matrix_exp", Sentence, kMixedPut, kHalf | kBFloat, 0, kDense, isCastAndNotEmpty},
     {"histogram _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors", Missing, "", kFloats},
     {"resize_", Missing, "", kAny, 0, kDense, isQuantized},
     {"scatter_reduce scatter_reduce_", Kernel, "cuda_scatter_gather_base_kernel_func", kBool, 0, kDense, reducesBy<kProd, kAmin, kAmax>},
