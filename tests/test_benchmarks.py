@@ -17,6 +17,7 @@ SHORT = {
     "compiled": ["--scale", "0", "--rounds", "1", "--only", "add"],
     "graphs": ["--scale", "0", "--rounds", "1"],
     "operators": ["--calls", "2", "--rounds", "1"],
+    "philox": ["--calls", "1", "--rounds", "1"],
     "profiler": ["--calls", "2", "--rounds", "1"],
     "sanitizer": ["--calls", "1", "--rounds", "1"],
     "side_by_side": ["--scale", "0", "--rounds", "1", "--threads", "1"],
@@ -100,6 +101,12 @@ def test_profiler_gives_the_cost_of_each_profile(run):
     difference = figures["openreg"][profiles[2]] - figures["openreg"][profiles[1]]
     assert figures["openreg"][rows] == pytest.approx(difference)
     assert [line.split("  ")[0] for line in text.splitlines()[1:]] == [*profiles, rows]
+
+
+def test_philox_gives_a_ratio_for_each_distribution(run):
+    text, rows = run("philox")
+    assert [line.split()[0] for line in text.splitlines()[1:]] == [*rows]
+    assert len(rows) == 6 and min(numbers(rows)) > 0
 
 
 def test_side_by_side_gives_a_ratio_for_each_row(run):
