@@ -203,3 +203,20 @@ def program(device):
     return train(torch.compile(model, backend=backend), device)
 """
     compare(ranks, program, setup=SETUP, within=within, patience=280, timeout=300)
+
+
+UNNAMED = """
+import torch
+from torch import distributed as dist
+dist.init_process_group(init_method="file://{file}", rank=0, world_size=1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).openreg())
+model(torch.ones(1, 2, device="openreg")).sum().backward()
+backend = dist.new_group()._get_backend(torch.device("openreg"))
+print(model.module.weight.grad.tolist(), backend.name())
+"""
+
+
+def test_a_group_without_a_name_has_the_devices_backend(run_python, tmp_path):
+    """c10d says that its default backend is gloo, which it has not."""
+    told = run_python(UNNAMED.format(file=tmp_path / "store"))
+    assert told == "[[1.0, 1.0], [1.0, 1.0]] occl"

@@ -3,6 +3,9 @@
 ``import torch`` makes it known; its library is loaded with the first group.
 """
 
+import functools
+
+import torch
 from torch import distributed
 
 from torch_openreg._device_name import IS_CUDA
@@ -31,6 +34,28 @@ def _add_name() -> None:
     # key in here, which it puts in capitals, among names in small letters.
     plugins = distributed.Backend._plugins
     distributed.Backend._plugins = {"occl": plugins["OCCL"], **plugins}
+    _correct_default()
+
+
+def _correct_default() -> None:
+    """Of a group whose backend c10d chose by the accelerator, as ``init_process_group()``
+    without a name makes it, c10d says that gloo is the default; it has occl alone."""
+    c10d = distributed.distributed_c10d
+    helper = c10d._new_process_group_helper
+
+    @functools.wraps(helper)
+    def new_group(*args, **kwargs):
+        group, store = helper(*args, **kwargs)
+        if isinstance(group, distributed.ProcessGroup):
+            here = torch.device("openreg")
+            if (
+                group._device_types == [here]
+                and group._get_backend(here).name() == "occl"
+            ):
+                group._set_default_backend(distributed.ProcessGroup.BackendType.CUSTOM)
+        return group, store
+
+    c10d._new_process_group_helper = new_group
 
 
 def _install_random() -> None:
