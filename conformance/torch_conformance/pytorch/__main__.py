@@ -14,7 +14,6 @@ from ..settings import BadSettings, make
 from . import files
 from .session import Session
 
-
 SKIPPED = ("skipped", "expected")
 
 
@@ -67,10 +66,10 @@ def run_file(path, settings, options, patterns):
         return report
     results = session.run(session.selected(tests, options.every, patterns))
     failed = {
-        test: r for test, r in results.items() if r[0] not in ("passed", "skipped")
+        test: r for test, r in results.items() if r[0] not in ("passed", *SKIPPED)
     }
     report.passed = sum(outcome == "passed" for outcome, _ in results.values())
-    report.skipped = sum(outcome == "skipped" for outcome, _ in results.values())
+    report.skipped = sum(outcome in SKIPPED for outcome, _ in results.values())
     twins = {test: twin(test, settings.device) for test in failed}
     reference = session.run(sorted(set(twins.values()) & set(on_cpu)))
     for test, (outcome, text) in failed.items():
@@ -118,9 +117,10 @@ def main(arguments):
     for number, path in enumerate(found, 1):
         print(f"[{number}/{len(found)}] {path.name}", file=sys.stderr)
         reports.append(run_file(path, settings, options, patterns))
+        if options.json:  # after each file: all of them may take hours
+            found_so_far = [dataclasses.asdict(report) for report in reports]
+            options.json.write_text(json.dumps(found_so_far))
     show(reports)
-    if options.json:
-        options.json.write_text(json.dumps([dataclasses.asdict(r) for r in reports]))
     bad = sum(len(report.bad) + bool(report.problem) for report in reports)
     passed = sum(report.passed for report in reports)
     print(f"{settings.device}: {passed} tests pass, {bad} fail.")

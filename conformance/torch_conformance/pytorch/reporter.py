@@ -1,4 +1,5 @@
-"""A pytest plugin: loads the backend, and writes each test's begin and end to a file.
+"""A pytest plugin: loads the backend, keeps the tests that are wanted, and writes each
+one's begin and end to a file.
 
 The runner reads the file while tests run: a test that began and never ended is the one
 that crashed the process.
@@ -13,6 +14,7 @@ from ..settings import Settings
 # Set by the runner: where to write, and what to load.
 RECORD = "TORCH_CONFORMANCE_RECORD"
 SETTINGS = "TORCH_CONFORMANCE_SETTINGS"
+WANTED = "TORCH_CONFORMANCE_WANTED"  # a file: the ids to run, too many for arguments
 UNUSABLE = 70  # status of a process whose device a test has broken
 
 
@@ -29,14 +31,27 @@ def pytest_configure(config):
         importlib.import_module(settings.module)
 
 
+def short(nodeid):
+    """The id of a test without the file's name."""
+    return nodeid.split("::", 1)[1]
+
+
+def pytest_collection_modifyitems(items):
+    """Leaves the tests that are wanted."""
+    if os.environ.get(WANTED):
+        with open(os.environ[WANTED]) as file:
+            wanted = set(json.load(file))
+        items[:] = [item for item in items if short(item.nodeid) in wanted]
+
+
 def pytest_collection_finish(session):
     """The ids of all tests that were selected."""
-    write(collected=[item.nodeid for item in session.items])
+    write(collected=[short(item.nodeid) for item in session.items])
 
 
 def pytest_runtest_logstart(nodeid, location):
     """A test begins."""
-    write(began=nodeid)
+    write(began=short(nodeid))
 
 
 def is_usable():
@@ -57,6 +72,6 @@ def pytest_runtest_logreport(report):
         if hasattr(report, "wasxfail") and outcome != "failed":
             outcome = "expected"
         text = str(report.longrepr or "")[-600:]
-        write(ended=report.nodeid, outcome=outcome, text=text)
+        write(ended=short(report.nodeid), outcome=outcome, text=text)
         if outcome == "failed" and not is_usable():
             os._exit(UNUSABLE)  # the runner goes on in a new process

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..settings import BadSettings
 from .files import excluded
-from .reporter import RECORD, SETTINGS
+from .reporter import RECORD, SETTINGS, WANTED
 
 PLUGIN = f"{__package__}.reporter"
 # Neither the settings nor the plugins of a checkout, some of which are not installed.
@@ -43,18 +43,23 @@ class Session:
         self.seconds = seconds
         self.variables = environment(settings, path.parent)
 
-    def _pytest(self, arguments):
+    def _pytest(self, arguments=(), wanted=None):
         """Runs pytest; gives (lines of the plugin, how it ended, what it printed)."""
         with tempfile.TemporaryDirectory() as folder:
             ini, record = Path(folder, "pytest.ini"), Path(folder, "record")
             ini.write_text("[pytest]\n")
             record.touch()
             output = Path(folder, "output")
+            variables = {**self.variables, RECORD: str(record)}
+            if wanted is not None:
+                variables[WANTED] = str(Path(folder, "wanted"))
+                Path(variables[WANTED]).write_text(json.dumps(wanted))
+            command = [sys.executable, "-m", "pytest", "-c", ini, *FLAGS, *arguments]
             with output.open("w") as file:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "pytest", "-c", ini, *FLAGS, *arguments],
+                    [*command, self.path.name],
                     cwd=self.path.parent,
-                    env={**self.variables, RECORD: str(record)},
+                    env=variables,
                     stdout=file,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
@@ -82,12 +87,12 @@ class Session:
 
     def collect(self):
         """The ids of the device's tests and of the CPU's, without the file's name."""
-        lines, (code, name), printed = self._pytest(["--collect-only", self.path.name])
+        lines, (code, name), printed = self._pytest(["--collect-only"])
         if code not in (0, 5) or not lines:
             raise BadSettings(
                 f"{self.path.name} cannot be collected: {name}\n{printed}"
             )
-        ids = [i.split("::", 1)[1] for line in lines for i in line.get("collected", [])]
+        ids = [i for line in lines for i in line.get("collected", [])]
         suffix = f"({self.settings.device}|PRIVATEUSE1)::"
         device = [i for i in ids if re.search(suffix, i, re.I)]
         return device, [i for i in ids if re.search("CPU::", i)]
@@ -96,15 +101,13 @@ class Session:
         """id -> (outcome, text) for each; "crashed" and "hung" are outcomes, too."""
         results, left = {}, list(ids)
         while left:
-            names = [f"{self.path.name}::{i}" for i in left]
-            lines, (code, ending), printed = self._pytest(names)
+            lines, (code, ending), printed = self._pytest(wanted=left)
             began = None
             for line in lines:
                 began = line.get("began", began)
                 if "ended" in line:
-                    key = line["ended"].split("::", 1)[1]
-                    results[key] = (line["outcome"], line["text"])
-            last = began.split("::", 1)[1] if began else left[0]
+                    results[line["ended"]] = (line["outcome"], line["text"])
+            last = began or left[0]
             if code is None or code < 0 or not (set(results) & set(left)):
                 outcome = "hung" if code is None else "crashed"
                 results[last] = (outcome, f"{ending}\n{printed[-1200:]}")
