@@ -22,9 +22,11 @@ constexpr std::pair<c10::DispatchKey, c10::DispatchKey> kLayouts[] = {
      c10::DispatchKey::NestedTensorCPU},
 };
 
-// A composite kernel that refuses devices it does not know.
+// Composite kernels that do not do for a device they do not know: one refuses it, the
+// other calls a kernel by its device and not by the dispatcher.
 bool wantsCpu(const c10::OperatorHandle& op) {
-  return op.operator_name() == c10::OperatorName("aten::mode", "values");
+  return op.operator_name() == c10::OperatorName("aten::mode", "values") ||
+      op.operator_name() == c10::OperatorName("aten::conj_physical_", "");
 }
 
 // Without a registration of its own an operator would get PyTorch's composite

@@ -166,3 +166,14 @@ def related(op):
 @pytest.mark.parametrize("op, dtype", operators())
 def test_views_share_what_they_share_on_the_cpu(op, dtype, settle):
     settle("views", name_of(op), dtype, examine(op, dtype, 3, form=related, grad=False))
+
+
+# --- composite kernels ----------------------------------------------------------
+
+
+def test_a_kernel_that_is_called_by_its_device_works_in_place():
+    """PyTorch's composite kernel of it does not ask the dispatcher."""
+    x = torch.tensor([1 + 2j, 3 - 1j])
+    y = x.to(DEVICE)
+    assert y.conj_physical_() is y
+    assert y.tolist() == x.conj_physical_().tolist()
