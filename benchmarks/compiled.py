@@ -111,7 +111,10 @@ CASES = [
         "reduce-overhead, forward MLP 64",
         *(forward(MODELS["MLP 64"], "reduce-overhead"), 50, 0.67),
     ),
-    Case("compile MLP 64", compilation(MODELS["MLP 64"]), 1, 1.05),
+    *(
+        Case(f"compile {name}", compilation(MODELS[name]), 1, 1.05)
+        for name in ("MLP 64", "transformer", "conv net")
+    ),
 ]
 
 if __name__ == "__main__":

@@ -57,7 +57,13 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "addmm" else pytest.mark.slow)
+        for name in SMALL
+    ],
+)
 def test_a_small_product_is_a_sum_with_the_bits_of_the_cpus(name):
     multiply, *matrices = SMALL[name]
     ours, (code,) = run_and_get_code(
