@@ -239,6 +239,49 @@ def test_devices_of_one_process_reduce_with_nccls_functions(run_cuda):
     ]
 
 
+def test_copies_between_devices_check_what_they_are_given(run_cuda):
+    code = """
+from torch.cuda import comm
+
+x, there = torch.ones(4, 2), torch.ones(4, 2, device="cuda:1")
+out = [torch.empty(4, 2, device="cuda:0"), torch.empty(4, 2, device="cuda:1")]
+print(all(map(lambda a, b: a is b, comm.broadcast(x, out=out), out)))
+for call in (
+    lambda: comm.broadcast(x, out=[x]),
+    lambda: comm.broadcast(x, out=[there[1:]]),
+    lambda: comm.scatter(x, []),
+    lambda: comm.scatter(x, [0], chunk_sizes=[1, 3]),
+    lambda: comm.scatter(x, out=[]),
+    lambda: comm.scatter(x, dim=-2, out=[there[:, 1:]]),
+    lambda: comm.scatter(x, out=[there[1:]]),
+    lambda: comm.gather([]),
+    lambda: comm.gather([x]),
+    lambda: comm.gather([there, there[0]]),
+    lambda: comm.gather([there, there[:, 1:]]),
+    lambda: comm.gather([there], out=there[1:]),
+):
+    try:
+        print("not refused:", call())
+    except RuntimeError as error:
+        print(str(error)[:48])
+"""
+    assert run_cuda(code).splitlines() == [
+        "True",
+        "Expected all output tensors to be CUDA tensors, ",
+        "Expected all output tensors to have same shape a",
+        "Expected at least one device to scatter to",
+        "Expected devices and chunk_sizes to be of same l",
+        "Expected at least one output tensor to scatter t",
+        "Output tensor at index 0 has incorrect shape: [4",
+        "Total size for output tensors along scatter dim ",
+        "Expected at least one tensor to gather from",
+        "Expected all input tensors to be CUDA tensors, b",
+        "Expected all input tensors to have the same numb",
+        "Input tensor at index 1 has invalid shape [4, 1]",
+        "Expected out tensor to have shape [4, 2], but go",
+    ]
+
+
 def test_nccls_functions_order_the_streams_they_are_given(run_cuda):
     """The inputs are filled late, each in the stream of its device."""
     code = """

@@ -20,14 +20,37 @@ def _device(index: int | None) -> torch.device:
     return torch.device("cuda", torch.cuda.current_device() if index is None else index)
 
 
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise RuntimeError(otherwise)
+
+
+def _check_cuda(kind: str, tensors: Sequence[Tensor]) -> None:
+    name = "tensor" if kind == "input" else f"{kind} tensor"
+    for i, tensor in enumerate(tensors):
+        _check(
+            tensor.is_cuda,
+            f"Expected all {kind} tensors to be CUDA tensors, but {name} at index {i} "
+            f"has device '{tensor.device}'",
+        )
+
+
 def _broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
     return [tensor.to(_device(index), non_blocking=True) for index in devices]
 
 
 def _broadcast_out(tensor: Tensor, out_tensors: list[Tensor]) -> list[Tensor]:
+    _check_cuda("output", out_tensors)
+    for i, out in enumerate(out_tensors):
+        _check(
+            out.shape == tensor.shape,
+            "Expected all output tensors to have same shape as the source tensor "
+            f"{[*tensor.shape]}, but output tensor at index {i} has shape "
+            f"{[*out.shape]}",
+        )
     for out in out_tensors:
         out.copy_(tensor, non_blocking=True)
-    return [tensor, *out_tensors]
+    return out_tensors
 
 
 def _broadcast_coalesced(
@@ -37,14 +60,6 @@ def _broadcast_coalesced(
     return [[*copies] for copies in zip(*(_broadcast(t, devices) for t in tensors))]
 
 
-def _split(
-    tensor: Tensor, parts: int, chunk_sizes: Sequence[int] | None, dim: int
-) -> Sequence[Tensor]:
-    if chunk_sizes is None:
-        return tensor.chunk(parts, dim)
-    return tensor.split([*chunk_sizes], dim)
-
-
 def _scatter(
     tensor: Tensor,
     devices: Sequence[int],
@@ -52,12 +67,26 @@ def _scatter(
     dim: int,
     streams: Sequence[Any] | None,
 ) -> list[Tensor]:
-    chunks = _split(tensor, len(devices), chunk_sizes, dim)
+    _check(len(devices) > 0, "Expected at least one device to scatter to")
+    if chunk_sizes is None:
+        chunks = tensor.chunk(len(devices), dim)
+    else:
+        _check(
+            len(chunk_sizes) == len(devices),
+            "Expected devices and chunk_sizes to be of same length, but got "
+            f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(chunk_sizes)}",
+        )
+        chunks = tensor.split([*chunk_sizes], dim)
     copies = []
     for chunk, index, stream in zip(chunks, devices, streams or [None] * len(devices)):
         with torch.cuda.stream(stream):
             copies.append(chunk.to(_device(index), non_blocking=True))
     return copies
+
+
+def _except(shape: Sequence[int], dim: int) -> list[int]:
+    """A shape without one dimension."""
+    return [size for i, size in enumerate(shape) if i != dim]
 
 
 def _scatter_out(
@@ -66,21 +95,65 @@ def _scatter_out(
     dim: int,
     streams: Sequence[Any] | None,
 ) -> list[Tensor]:
+    _check(len(out_tensors) > 0, "Expected at least one output tensor to scatter to")
+    _check_cuda("output", out_tensors)
+    dim = dim % tensor.dim() if -tensor.dim() <= dim < 0 else dim
+    for i, out in enumerate(out_tensors):
+        _check(
+            out.dim() == tensor.dim()
+            and _except(out.shape, dim) == _except(tensor.shape, dim),
+            f"Output tensor at index {i} has incorrect shape: {[*out.shape]}. Expected "
+            f"same shape except for scatter dim {dim} as the source tensor: "
+            f"{[*tensor.shape]}",
+        )
     sizes = [out.size(dim) for out in out_tensors]
-    chunks = _split(tensor, len(out_tensors), sizes, dim)
+    _check(
+        sum(sizes) == tensor.size(dim),
+        f"Total size for output tensors along scatter dim {dim} does not match the "
+        f"source tensor size along dim {dim}. Expected {tensor.size(dim)}, but got "
+        f"total size {sum(sizes)}",
+    )
+    chunks = tensor.split(sizes, dim)
     for chunk, out, stream in zip(chunks, out_tensors, streams or [None] * len(chunks)):
         with torch.cuda.stream(stream):
             out.copy_(chunk, non_blocking=True)
     return out_tensors
 
 
+def _check_gathered(tensors: Sequence[Tensor], dim: int) -> None:
+    _check(len(tensors) > 0, "Expected at least one tensor to gather from")
+    _check_cuda("input", tensors)
+    first = tensors[0]
+    dim = dim % first.dim() if -first.dim() <= dim < 0 else dim
+    for i, tensor in enumerate(tensors):
+        _check(
+            tensor.dim() == first.dim(),
+            "Expected all input tensors to have the same number of dimensions, but "
+            f"tensor at index {i} has {tensor.dim()} dimensions, (expected "
+            f"{first.dim()})",
+        )
+        _check(
+            _except(tensor.shape, dim) == _except(first.shape, dim),
+            f"Input tensor at index {i} has invalid shape {[*tensor.shape]}, but "
+            f"expected that of the first, {[*first.shape]}, except in dim {dim}",
+        )
+
+
 def _gather(tensors: Sequence[Tensor], dim: int, destination: int | None) -> Tensor:
+    _check_gathered(tensors, dim)
     where = _device(destination)
     return torch.cat([tensor.to(where) for tensor in tensors], dim)
 
 
 def _gather_out(tensors: Sequence[Tensor], out_tensor: Tensor, dim: int) -> Tensor:
+    _check_gathered(tensors, dim)
     where = out_tensor.device
+    shape = [*tensors[0].shape]
+    shape[dim] = sum(tensor.size(dim) for tensor in tensors)
+    _check(
+        [*out_tensor.shape] == shape,
+        f"Expected out tensor to have shape {shape}, but got {[*out_tensor.shape]}",
+    )
     return torch.cat([tensor.to(where) for tensor in tensors], dim, out=out_tensor)
 
 
