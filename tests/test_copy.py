@@ -212,6 +212,29 @@ def test_a_non_blocking_copy_from_pinned_memory_is_queued(hold):
         assert x.tolist() == [4.0] * 1000
 
 
+def test_a_non_blocking_copy_changes_dtypes_in_the_order_of_the_stream(hold):
+    x = torch.full((1000,), 2 + 3j, device="openreg")
+    y = torch.zeros(1000, device="openreg", dtype=torch.complex128)
+    host = torch.zeros(1000, dtype=torch.complex64).pin_memory()
+    stream = torch.openreg.Stream()
+    torch.openreg.synchronize()
+    with torch.openreg.stream(stream):
+        gate = hold(stream)
+        host.copy_(x, non_blocking=True)
+        y.copy_(host.conj(), non_blocking=True)  # of what is not there yet
+        gate.open()
+        assert y.tolist() == [2 - 3j] * 1000
+
+
+def test_a_blocking_copy_to_the_host_changes_dtypes_there():
+    x = torch.ones(1 << 18, device="openreg")
+    host = torch.empty(1 << 18, dtype=torch.float64)
+    torch.openreg.reset_peak_memory_stats()
+    before = torch.openreg.memory_allocated()
+    assert host.copy_(x).sum() == 1 << 18
+    assert torch.openreg.max_memory_allocated() == before
+
+
 def test_a_non_blocking_copy_from_pageable_memory_keeps_what_was_there(hold):
     x = torch.zeros(1000, device="openreg")
     source = torch.full((1000,), 3.0)

@@ -134,21 +134,29 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
 }
 // docs:end copy-bytes
 
-// dtype and strides are changed on the side of the source, then of the
-// destination, so that what crosses the border is plain bytes. Temporaries of the
-// host are pageable, and a copy of pageable memory keeps nothing of it.
+// What crosses the border is plain bytes. A caller who does not wait has dtypes changed
+// on the device, in the order of the stream: the host's memory may be the destination of
+// an earlier copy. Else the host changes them, which takes no memory of the device. Both
+// as on CUDA. Temporaries of the host are pageable, and a copy of pageable memory keeps
+// nothing of it.
 void copyAcross(const Tensor& src, const Tensor& dst, bool non_blocking) {
   if (sameLayout(src, dst)) {
     copyBytes(src, dst, non_blocking);
     return;
   }
-  const Tensor from = src.resolve_conj().resolve_neg().to(dst.dtype());
-  const bool packed = dst.is_contiguous() && !dst.is_conj() && !dst.is_neg();
-  const Tensor to = packed ? dst : at::empty(dst.sizes(), dst.options());
-  copyBytes(from.contiguous(), to, non_blocking);
-  if (!packed) {
-    dst.copy_(to);
+  const bool convertFirst = isOpenReg(src) == non_blocking;
+  const Tensor from =
+      (convertFirst ? src.resolve_conj().resolve_neg().to(dst.dtype()) : src)
+          .contiguous();
+  if (sameLayout(from, dst)) {
+    copyBytes(from, dst, non_blocking);
+    return;
   }
+  const Tensor to = at::empty(dst.sizes(), dst.options().dtype(from.dtype()));
+  to._set_conj(from.is_conj());
+  to._set_neg(from.is_neg());
+  copyBytes(from, to, non_blocking);
+  dst.copy_(to);
 }
 
 // A queued copy would warn from another thread, where no filter of Python's is.
