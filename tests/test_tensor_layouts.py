@@ -136,6 +136,12 @@ def test_sparse_tensors_are_made_of_indices_and_values():
         torch.sparse_coo_tensor(torch.tensor([[0]]), torch.ones(1).openreg(), (2,))
 
 
+def test_sparse_tensors_are_changed_on_a_device_that_is_not_current():
+    x = torch.eye(3).to_sparse().to("openreg:1")
+    assert x.mul_(2).to_dense().trace() == 6
+    assert x.zero_()._nnz() == 0 and x.device == torch.device("openreg:1")
+
+
 def test_gradients_go_through_sparse_tensors():
     def step(device):
         torch.manual_seed(1)

@@ -7,6 +7,7 @@
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
+#include <c10/core/DeviceGuard.h>
 
 namespace at::native::openreg {
 namespace {
@@ -42,6 +43,7 @@ void setParts(
 
 Tensor crossSparse(const Tensor& tensor, const PartCrossing& cross) {
   const auto* source = as<SparseTensorImpl>(tensor);
+  const c10::DeviceGuard guard(cross.device); // without parts it lies there
   auto result = at::detail::make_tensor<SparseTensorImpl>(
       keysOn(cross.device, c10::DispatchKey::Sparse), source->dtype());
   setParts(
