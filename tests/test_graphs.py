@@ -153,7 +153,7 @@ def test_copies_and_fills_are_captured():
 
 def test_an_empty_capture_warns_and_replays():
     graph = m.OpenRegGraph()
-    with pytest.warns(UserWarning, match="graph is empty"):
+    with pytest.warns(UserWarning, match="Graph is empty"):
         captured(lambda: None, graph)
     graph.replay()
     m.synchronize()

@@ -206,7 +206,7 @@ def test_captures_begin_and_end_in_one_stream_that_is_not_the_default(x):
 # --- a failure at each node of a step -----------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:The OpenReg graph is empty")
+@pytest.mark.filterwarnings("ignore:The OpenReg Graph is empty")
 def test_a_failure_at_any_allocation_of_a_step_leaves_the_next_capture_right():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8)).to(DEVICE)

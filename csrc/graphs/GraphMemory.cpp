@@ -3,6 +3,8 @@
 #include "runtime/OpenRegDeviceAllocator.h"
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace c10::openreg {
@@ -11,6 +13,10 @@ namespace {
 BlockPool& poolOf(DeviceIndex device) {
   return getOpenRegDeviceAllocator().pool(device);
 }
+
+/// Blocks that restorePool() allocated again and no storage owns, by address.
+std::mutex unownedMutex;
+std::unordered_map<void*, DeviceIndex> unowned;
 
 /// The address of a storage's memory stays, its owner goes.
 void disown(StorageImpl& storage) {
@@ -47,12 +53,38 @@ void restorePool(
       disown(*storage);
     }
   }
+  const std::lock_guard lock(unownedMutex);
+  for (void* const pointer : freed) {
+    if (!allocated.contains(pointer)) {
+      unowned.erase(pointer);
+    }
+  }
+  for (void* const pointer : allocated) {
+    if (!freed.contains(pointer)) {
+      unowned.emplace(pointer, device);
+    }
+  }
   for (StorageImpl* storage : live) {
     if (allocated.contains(storage->mutable_data()) && !ownsMemory(*storage)) {
       storage->set_data_ptr_noswap(
           getOpenRegDeviceAllocator().adopt(storage->mutable_data(), device));
+      unowned.erase(storage->mutable_data());
     }
   }
+}
+
+bool freeUnowned(void* pointer) {
+  std::unordered_map<void*, DeviceIndex>::node_type found;
+  {
+    const std::lock_guard lock(unownedMutex);
+    found = unowned.extract(pointer);
+  }
+  if (found.empty()) {
+    return false;
+  }
+  const DataPtr owner =
+      getOpenRegDeviceAllocator().adopt(pointer, found.mapped());
+  return true;
 }
 
 void freeNow(StorageImpl& storage) {

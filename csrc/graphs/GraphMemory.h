@@ -28,6 +28,10 @@ void restorePool(
     const std::vector<StorageImpl*>& live);
 // docs:end restore-pool
 
+/// Frees memory that restorePool() allocated again and no storage owns; false if there
+/// is none at that address.
+bool freeUnowned(void* pointer);
+
 /// Frees the memory of a storage now; the storage keeps the address.
 void freeNow(StorageImpl& storage);
 

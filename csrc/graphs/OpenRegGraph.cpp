@@ -213,7 +213,7 @@ void OpenRegGraph::capture_end() {
     TORCH_WARN(
         "The ",
         deviceTitle(),
-        " graph is empty. This usually means that the graph was "
+        " Graph is empty. This usually means that the graph was "
         "attempted to be captured on wrong device or stream.");
   }
 }

@@ -149,6 +149,12 @@ void addGraphMemory(py::module_& module) {
       py::arg("stale_storages"),
       py::arg("live_storages"));
   module.def(
+      "_freeUnowned",
+      torch::wrap_pybind_function([](uintptr_t pointer) {
+        return c10::openreg::freeUnowned(reinterpret_cast<void*>(pointer));
+      }),
+      py::arg("pointer"));
+  module.def(
       "_freeAndRemoveDeleter",
       torch::wrap_pybind_function([](const at::Storage& storage) {
         c10::openreg::freeNow(*storage.unsafeGetStorageImpl());
