@@ -211,6 +211,20 @@ def test_a_kernel_that_takes_long_for_its_bytes_gets_all_threads(run_python):
     assert run_python(NAMES + SLOW) == "2"
 
 
+# Two of a step's gradients, each with several sums: no thread of a stream is needed.
+COLUMNS = """
+torch.set_num_threads(2)
+x = torch.ones(64, 512, device="openreg")
+x.sum(0), x.mean(-1)
+print(names().count("openreg stream"))
+"""
+
+
+@in_one_process
+def test_small_sums_that_no_thread_shares_run_at_once(run_python):
+    assert run_python(NAMES + COLUMNS) == "0"
+
+
 # A program that was started anew: a forked one, as of run_python, keeps its teams.
 GIVEN_BACK = """
 torch.set_num_threads(2)
@@ -286,6 +300,8 @@ BY_THREADS = {
         (700, 30),
     ),
     "softmax of columns": (lambda x: x.softmax(0), (512, 100)),
+    "sum of a view": (lambda x: x[:, ::2].sum(0), (31053, 56)),
+    "sum of all": (torch.sum, (300, 300)),
     "weight_norm": (lambda v, g: torch._weight_norm(v, g, 2), (32, 8, 8), (1, 1, 8)),
 }
 ANY_NUMBER = {
@@ -297,6 +313,8 @@ ANY_NUMBER = {
     "batch_norm": (lambda x: F.batch_norm(x, None, None, training=True), IMAGES),
     "group_norm": (lambda x: F.group_norm(x, 4), IMAGES),
     "sum of rows": (lambda x: x.sum(1), (512, 256)),
+    "sum of columns": (lambda x: x.sum(0, dtype=torch.double), (767, 65)),
+    "mean of images": (lambda x: x.mean((2, 3), keepdim=True), IMAGES),
     "cumsum": (lambda x: x.cumsum(0), (512, 256)),
 }
 

@@ -7,6 +7,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/jit_type.h>
+#include <ATen/native/ReduceOpsUtils.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -118,6 +119,22 @@ bool Invocation::isEvenProduct() const {
 }
 // docs:end even-product
 
+namespace {
+
+/// Whether a sum has several results, each of them one thread's work.
+bool hasWholeSums(ArgumentSpan arguments) {
+  const Tensor& tensor = arguments[0].tensor();
+  const auto summed = at::native::make_dim_mask(
+      getArgument<OptionalIntArrayRef>(arguments, 1), tensor.dim());
+  int64_t results = 1;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    results *= summed[static_cast<size_t>(dim)] ? 1 : tensor.size(dim);
+  }
+  return results > 1 && tensor.is_contiguous();
+}
+
+} // namespace
+
 bool Invocation::needsAllThreads() const {
   constexpr size_t kLargeSum = 64 * 1024; // from here on sums are cut
   const auto hasImages = [](const Argument& argument) {
@@ -131,6 +148,9 @@ bool Invocation::needsAllThreads() const {
   switch (op.threadSums) {
     case ThreadSums::Never:
       return false;
+    case ThreadSums::IfLargeSum:
+      return bytes >= kLargeSum &&
+          !(op.runStructured && hasWholeSums(arguments));
     case ThreadSums::IfLarge:
       return bytes >= kLargeSum;
     case ThreadSums::IfUneven:

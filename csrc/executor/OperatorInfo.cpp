@@ -119,7 +119,7 @@ ThreadSums threadSumsOf(std::string_view name, bool typed) {
       {"aten::native_layer_norm_backward", ThreadSums::OfParameters},
       {"aten::addmv", ThreadSums::IfLarge},
       {"aten::dot", ThreadSums::IfLarge},
-      {"aten::mean", ThreadSums::IfLarge},
+      {"aten::mean", ThreadSums::IfLargeSum},
       {"aten::mse_loss", ThreadSums::IfLarge},
       {"aten::nansum", ThreadSums::IfLarge},
       {"aten::norm", ThreadSums::IfLarge},
@@ -128,7 +128,7 @@ ThreadSums threadSumsOf(std::string_view name, bool typed) {
       {"aten::huber_loss", ThreadSums::IfLarge},
       {"aten::std", ThreadSums::IfLarge},
       {"aten::std_mean", ThreadSums::IfLarge},
-      {"aten::sum", ThreadSums::IfLarge},
+      {"aten::sum", ThreadSums::IfLargeSum},
       {"aten::var", ThreadSums::IfLarge},
       {"aten::var_mean", ThreadSums::IfLarge},
   };

@@ -50,6 +50,7 @@ class StructuredRun;
 /// it would round otherwise than the CPU.
 enum class ThreadSums : uint8_t {
   Never,
+  IfLargeSum, ///< with one result, or of a tensor that is not contiguous
   IfLarge,
   IfUneven, ///< a product whose matrices cannot be cut in equal parts
   UnlessLastDim, ///< of a softmax
