@@ -57,6 +57,8 @@ def test_the_default_stream_is_0_to_programs(run_cuda):
 def test_words_are_cudas(run_cuda):
     code = (
         "print(repr(torch.cuda.get_device_properties(0)).split('(')[0])\n"
+        "properties = torch.cuda.get_device_properties\n"
+        "print(type(properties(0)), properties(0) == properties())\n"
         "print(torch.cuda.FloatTensor.__doc__)\n"
         "for call in (lambda: torch.cuda.utilization('cpu'),\n"
         "             lambda: torch.cuda.Event().record('x'),\n"
@@ -66,6 +68,7 @@ def test_words_are_cudas(run_cuda):
     )
     assert run_cuda(code).splitlines() == [
         "_CudaDeviceProperties",
+        "<class 'torch._C._CudaDeviceProperties'> True",
         "A torch.float32 tensor on a cuda device.",
         "Expected a cuda device, but got: cpu",
         "expected stream to be a torch.Stream or torch.cuda.Stream object, but got str",
@@ -168,6 +171,8 @@ def test_pytorchs_own_sanitizer_finds_a_race(run_cuda):
         "except csan.CUDASanitizerErrors as errors:\n"
         "    (error,) = errors.errors\n"
         "    print('CSAN detected a possible data race' in str(error))\n"
+        "torch.cuda.current_stream().wait_stream(side)\n"
+        "a.add_(1)\n"
         "side.wait_stream(torch.cuda.current_stream())\n"
         "with torch.cuda.stream(side):\n"
         "    torch.mul(a, 5, out=a)\n"
@@ -183,8 +188,10 @@ def test_the_gpu_trace_tells_of_streams_and_memory(run_cuda):
         "torch._C._activate_gpu_trace()\n"
         "x = torch.empty(8, device='cuda')\n"
         "print(told == [x.data_ptr()])\n"
+        "_gpu_trace.register_callback_for_event_record(lambda *a: print(a[1]))\n"
+        "torch.cuda.Event().record()\n"
     )
-    assert run_cuda(code) == "True"
+    assert run_cuda(code).splitlines() == ["True", "0"]
 
 
 def test_a_tensor_type_of_cuda_can_be_the_default(run_cuda):
@@ -328,9 +335,19 @@ image, kernel = torch.randn(1, 3, 8, 8), torch.randn(4, 3, 3, 3)
 scores, words = torch.randn(9, 2, 5).log_softmax(2), torch.tensor([[1, 2], [3, 4]])
 lengths = torch.tensor([9, 8]), torch.tensor([2, 2])
 
+def convolve(x, weight):
+    if not x.is_cuda:  # else by cuDNN's own names
+        y = F.conv2d(x, weight, stride=2)
+        return y, F.conv_transpose2d(y, weight, padding=1)
+    rest = (1, 1), 1, False, True, True
+    y = torch.cudnn_convolution(x, weight, (0, 0), (2, 2), *rest)
+    return y, torch.cudnn_convolution_transpose(
+        y, weight, (1, 1), (0, 0), (1, 1), *rest
+    )
+
 def run(place):
     weight = kernel.to(place, copy=True).requires_grad_()
-    F.conv2d(image.to(place), weight, stride=2).square().sum().backward()
+    sum(y.square().sum() for y in convolve(image.to(place), weight)).backward()
     heard = scores.to(place, copy=True).requires_grad_()
     F.ctc_loss(heard, words.to(place), *lengths).backward()
     F.ctc_loss(heard, words.to(place), [9, 8], [2, 2]).backward()

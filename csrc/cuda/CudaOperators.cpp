@@ -90,6 +90,52 @@ std::tuple<Tensor, Tensor, Tensor> convolutionBackward(
       output_mask);
 }
 
+// Programs call cuDNN's by name; autocast has them on its lists.
+Tensor cudnnConvolution(
+    const Tensor& self,
+    const Tensor& weight,
+    SymIntArrayRef padding,
+    SymIntArrayRef stride,
+    SymIntArrayRef dilation,
+    SymInt groups,
+    bool /*benchmark*/,
+    bool /*deterministic*/,
+    bool /*allow_tf32*/) {
+  return convolution(
+      self,
+      weight,
+      /*bias=*/{},
+      stride,
+      padding,
+      dilation,
+      /*transposed=*/false,
+      /*output_padding=*/std::vector<SymInt>(padding.size(), 0),
+      std::move(groups));
+}
+
+Tensor cudnnConvolutionTranspose(
+    const Tensor& self,
+    const Tensor& weight,
+    SymIntArrayRef padding,
+    SymIntArrayRef output_padding,
+    SymIntArrayRef stride,
+    SymIntArrayRef dilation,
+    SymInt groups,
+    bool /*benchmark*/,
+    bool /*deterministic*/,
+    bool /*allow_tf32*/) {
+  return convolution(
+      self,
+      weight,
+      /*bias=*/{},
+      stride,
+      padding,
+      dilation,
+      /*transposed=*/true,
+      output_padding,
+      std::move(groups));
+}
+
 // PyTorch has CUDA's kernels convert from half to float, which the CPU's cannot.
 Tensor softmax(
     const Tensor& self,
@@ -145,6 +191,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("convolution", TORCH_FN(convolution));
   m.impl("convolution_backward", TORCH_FN(convolutionBackward));
   m.impl("copy_", TORCH_FN(copyInto));
+  m.impl("cudnn_convolution", TORCH_FN(cudnnConvolution));
+  m.impl("cudnn_convolution_transpose", TORCH_FN(cudnnConvolutionTranspose));
   m.impl("log_softmax.int", TORCH_FN(logSoftmax));
   m.impl("softmax.int", TORCH_FN(softmax));
   abs_stub.set_cuda_dispatch_ptr(&abs_kernel);

@@ -78,6 +78,14 @@ orStream_t OpenRegStream::stream() const {
   return stream;
 }
 
+uintptr_t numberOf(orStream_t stream) {
+  const auto isIt = [&](const auto& known) { return known.load() == stream; };
+  return kDeviceType == DeviceType::CUDA &&
+          std::any_of(defaultStreams.begin(), defaultStreams.end(), isIt)
+      ? 0
+      : reinterpret_cast<uintptr_t>(stream);
+}
+
 bool OpenRegStream::query() const {
   const bool idle = OPENREG_IS_READY(orStreamQuery(stream()));
   if (idle) {

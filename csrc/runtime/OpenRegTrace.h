@@ -4,6 +4,8 @@
 
 #include "runtime/OpenRegDeviceType.h"
 
+#include <openreg.h>
+
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/macros/Macros.h>
 
@@ -14,10 +16,13 @@ namespace c10::openreg {
 /// The callbacks there are: trace_gpu_event_creation() and its like.
 using Trace = c10::impl::PyInterpreterVTable;
 
-/// How callbacks name streams, events and memory.
+/// How programs name events and memory.
 inline uintptr_t numberOf(const void* handle) {
   return reinterpret_cast<uintptr_t>(handle);
 }
+
+/// How programs name a stream. To those for CUDA a default stream is 0.
+uintptr_t numberOf(orStream_t stream);
 
 // docs:begin gpu-trace
 /// Calls one of them, if somebody listens. It takes the GIL, so it is to be called

@@ -2,6 +2,7 @@
 #include "Module.h"
 
 #include "runtime/OpenRegStream.h"
+#include "runtime/OpenRegTrace.h"
 
 #include <tuple>
 
@@ -52,19 +53,12 @@ int getPriority(int64_t id, int64_t device) {
   return unpack(id, device).priority();
 }
 
-// 0 is the default stream, and to programs for CUDA the default stream is 0.
-constexpr uintptr_t kCudaDefault = 0;
-
 uintptr_t getHandle(int64_t id, int64_t device) {
-  const OpenRegStream stream = unpack(id, device);
-  return c10::openreg::kDeviceType == c10::DeviceType::CUDA &&
-          stream == c10::openreg::getDefaultOpenRegStream(stream.device_index())
-      ? kCudaDefault
-      : reinterpret_cast<uintptr_t>(stream.stream());
+  return c10::openreg::numberOf(unpack(id, device).stream());
 }
 
 int64_t fromExternal(uintptr_t handle, int64_t device) {
-  if (handle == kCudaDefault) {
+  if (handle == 0) { // as CUDA's
     return c10::openreg::getDefaultOpenRegStream(toIndex(device)).id();
   }
   return c10::openreg::getStreamFromExternal(

@@ -26,8 +26,11 @@ _Pool = tuple[int, int]
 
 def install() -> None:
     """Give torch._C the names of all tables."""
-    _C._OpenRegDeviceProperties.__name__ = "_CudaDeviceProperties"
-    _C._OpenRegUuid.__name__ = "_CUuuid"
+    for kind, name in (
+        (_C._OpenRegDeviceProperties, "_CudaDeviceProperties"),
+        (_C._OpenRegUuid, "_CUuuid"),
+    ):
+        kind.__name__, kind.__qualname__, kind.__module__ = name, name, "torch._C"
     owner = sys.modules["torch._C"]  # which torch does not have yet
     for table in (
         _DEVICE,
@@ -58,7 +61,7 @@ def _cuda_init() -> None:
     _openreg()._lazy_init()
     devices = range(_C._getDeviceCount())
     torch.cuda.default_generators = tuple(map(_C._getDefaultGenerator, devices))
-    torch.cuda._get_device_properties = _C._getDeviceProperties
+    torch.cuda._get_device_properties = _openreg()._properties
 
 
 def _cuda_getDeviceCount() -> int:
@@ -218,10 +221,6 @@ def _cuda_cudaCachingAllocator_raw_alloc(size: int, stream: int) -> int:
     return _openreg().caching_allocator_alloc(size, None, stream)
 
 
-def _cuda_cudaCachingAllocator_raw_delete(pointer: int) -> None:
-    _openreg().caching_allocator_delete(pointer)
-
-
 def _cuda_changeCurrentAllocator(allocator: _cuda_CUDAAllocator) -> None:
     if _C._allocatorInitialized():
         raise RuntimeError("Can't swap an already initialized allocator")
@@ -244,7 +243,6 @@ _MEMORY: dict[str, Any] = {
     "_cuda_cudaCachingAllocator_enable": _C._enableCaching,
     "_cuda_cudaCachingAllocator_is_enabled": _C._cachingEnabled,
     "_cuda_cudaCachingAllocator_raw_alloc": _cuda_cudaCachingAllocator_raw_alloc,
-    "_cuda_cudaCachingAllocator_raw_delete": _cuda_cudaCachingAllocator_raw_delete,
     "_cuda_customAllocator": _cuda_CUDAAllocator,
     "_cuda_emptyCache": _C._emptyCache,
     "_cuda_endAllocateToPool": _C._endAllocateToPool,
@@ -301,6 +299,7 @@ _GRAPHS: dict[str, Any] = {
         name: _of_trees(name)
         for name in (
             "_cuda_checkPoolLiveAllocations",
+            "_cuda_cudaCachingAllocator_raw_delete",
             "_cuda_setCheckpointPoolState",
             "_free_And_Remove_DeleterFn",
             "_has_Standard_Deleter",

@@ -22,6 +22,7 @@ from ._device import (
     _DeviceGuard as _DeviceGuard,
     _exchange_device as _exchange_device,
     _maybe_exchange_device as _maybe_exchange_device,
+    _properties as _properties,
     can_device_access_peer,
     current_device,
     device,

@@ -1,5 +1,6 @@
 """Devices: which is current, what they are like."""
 
+import functools
 import os
 from typing import Any, Literal
 
@@ -110,7 +111,13 @@ def _existing(device: Device, what: str) -> int:
 def get_device_properties(device: Device = None) -> _OpenRegDeviceProperties:
     """What a device is like: its name, memory, capability and so on."""
     _lazy_init()
-    return _C._getDeviceProperties(_existing(device, "device"))
+    return _properties(_existing(device, "device"))
+
+
+@functools.cache
+def _properties(index: int) -> _OpenRegDeviceProperties:
+    """The same object each time, as CUDA's are: programs compare them."""
+    return _C._getDeviceProperties(index)
 
 
 def get_device_name(device: Device = None) -> str:
