@@ -2,34 +2,23 @@
 docs/ladder.md says of it."""
 
 import difflib
+import functools
 import os
-import re
 import sys
 
 import pytest
+from ladder_steps import build, render, steps
 from other_backends import ROOT, answers, run_in
 
-PAGE = ROOT / "docs" / "ladder.md"
-BUILD = ROOT / "build" / "ladder"
-
 pytest.importorskip("copier")
-from torch_openreg.new.__main__ import main  # noqa: E402
 
 
-def steps():
-    """Number of a step -> the options of the command, as the page says."""
-    row = re.compile(r"^\| (\d) \|.*\| `mini(.*?)` +\|$", re.M)
-    return {int(n): options.split() for n, options in row.findall(PAGE.read_text())}
-
-
-def render(step, folder, monkeypatch, cache):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    main(["mini", "--devices", "2", *steps()[step], "--to", str(folder)])
-    return {
-        path.relative_to(folder).as_posix(): path.read_text()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != ".copier-answers.yml"
-    }
+@pytest.fixture(autouse=True, scope="module")
+def own_template(tmp_path_factory):
+    """The template's repository is a cache of the user's: here it is the test's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def changed_lines(before, after):
@@ -43,18 +32,18 @@ def changed_lines(before, after):
     return count
 
 
-def test_each_step_is_a_few_hundred_lines(tmp_path, monkeypatch):
+def test_each_step_is_a_few_hundred_lines(tmp_path):
     assert list(steps()) == [1, 2, 3, 4, 5, 6]
     packages = [
-        render(step, tmp_path / str(step), monkeypatch, tmp_path) for step in steps()
+        render(arguments, tmp_path / str(step)) for step, arguments in steps().items()
     ]
     pairs = zip(packages, packages[1:], strict=False)
     differences = [changed_lines(*pair) for pair in pairs]
     assert all(40 < lines < 600 for lines in differences), differences
 
 
-def test_the_first_step_is_the_first_backend(tmp_path, monkeypatch):
-    made = render(1, tmp_path / "1", monkeypatch, tmp_path)
+def test_the_first_step_is_the_first_backend(tmp_path):
+    made = render(steps()[1], tmp_path / "1")
     example = ROOT / "examples" / "mini_backend"
     for path in [*example.glob("csrc/*"), example / "train.py"]:
         name = path.relative_to(example).as_posix()
@@ -63,25 +52,9 @@ def test_the_first_step_is_the_first_backend(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """Builds a step once; a second time only what has changed is compiled."""
-    done = {}
-    with pytest.MonkeyPatch.context() as patch:
-
-        def build(step):
-            if step not in done:
-                cache = tmp_path_factory.mktemp("ladder")
-                folder = BUILD / str(step)
-                for name, text in render(step, cache / "new", patch, cache).items():
-                    path = folder / name
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    if not path.exists() or path.read_text() != text:
-                        path.write_text(text)
-                run_in(folder, sys.executable, "setup.py", "-q", "build_ext", "-i")
-                done[step] = folder
-            return done[step]
-
-        yield build
+def built():
+    """Builds a step once."""
+    return functools.cache(lambda step: build(step, steps()[step]))
 
 
 # Line -> the beginning of what it gives, since the step. They share what := names.
@@ -188,7 +161,7 @@ def test_the_tests_of_the_package_pass(step, built):
 def test_the_process_group_does_all_collectives(built):
     program = ROOT / "tests" / "ladder_ranks.py"
     ranks = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    run_in(built(5), *ranks, "--master-port", "0", program)
+    run_in(built(5), *ranks, "--standalone", program)
 
 
 FORKED = """
