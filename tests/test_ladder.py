@@ -65,6 +65,11 @@ CASES = {
         "(a := torch.arange(4.).mini().view(2, 2).t().clone()).tolist()": "[[0.0, 2.0]",
         "a.to('mini:1').device, a.to('mini:1').tolist()": "(device(type='mini', index=1), "
         "[[0.0, 2.0]",
+        # The fallback would compute it on the CPU.
+        "torch.cat([a, torch.ones(2, 2)])": "RuntimeError Expected all tensors to be on",
+        "a @ a.to('mini:1')": "RuntimeError Expected all tensors to be on the same device",
+        "torch.mul(a, a, out=torch.empty(2, 2))": "RuntimeError Expected all tensors to",
+        "(a * torch.tensor(2.)).tolist(), a[torch.tensor([0])].shape": "([[0.0, 4.0]",
     },
     2: {
         "(s := torch.Stream(device='mini')).stream_id > 0": "True",

@@ -5,9 +5,12 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
+
+#include <algorithm>
 
 namespace mini {
 using namespace at;
@@ -124,14 +127,31 @@ Tensor relu(const Tensor& self) {
   return out;
 }
 
-// Copies the arguments to the host, runs the CPU's kernel, copies results back. CPU
-// kernels insist on a generator of the CPU, so one is lent the state of ours.
+// Copies the arguments to the host, runs the CPU's kernel, copies results back. There
+// tensors of any devices would meet, so they are compared before: a number of the CPU may
+// come along, and so may the lengths of sequences. CPU kernels insist on a generator of
+// the CPU, so one is lent the state of ours.
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Generator ours, lent;
+  std::optional<Device> common;
   const auto& arguments = op.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     IValue& value = (*stack)[stack->size() - arguments.size() + i];
-    if (arguments[i].type()->str() == "Generator?") {
+    const auto check = [&](const Tensor& tensor) {
+      if (tensor.defined() && (!tensor.is_cpu() || tensor.dim() > 0) &&
+          arguments[i].name() != "lengths") {
+        c10::impl::check_and_update_common_device(
+            common,
+            tensor,
+            op.schema().name().c_str(),
+            arguments[i].name().c_str());
+      }
+    };
+    if (value.isTensor()) {
+      check(value.toTensor());
+    } else if (value.isTensorList()) {
+      std::ranges::for_each(value.toTensorVector(), check);
+    } else if (arguments[i].type()->str() == "Generator?") {
       ours = value.isNone() ? globalContext().defaultGenerator(kPrivateUse1)
                             : value.toGenerator();
       lent = at::detail::createCPUGenerator();
