@@ -87,8 +87,8 @@ def load_copier() -> Any:
 NEXT = """
 {folder} has the backend of the device {name!r}. Next:
 
-    pip install --no-build-isolation -e {folder}
     cd {folder}  # from the folder above, Python would take it for the module
+    pip install --no-build-isolation -e .
     TORCH_DEVICE_BACKEND_AUTOLOAD=0 python -m torch_conformance --device {name} \\
         --module torch_{name} --level 6 --config vendor.toml
 

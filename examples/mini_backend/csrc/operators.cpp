@@ -127,10 +127,9 @@ Tensor relu(const Tensor& self) {
   return out;
 }
 
-// Copies the arguments to the host, runs the CPU's kernel, copies results back. There
-// tensors of any devices would meet, so they are compared before: a number of the CPU may
-// come along, and so may the lengths of sequences. CPU kernels insist on a generator of
-// the CPU, so one is lent the state of ours.
+// Copies the arguments to the host, runs the CPU's kernel, copies results back. Devices are
+// compared before; numbers and lengths of sequences may be the CPU's. CPU kernels insist on
+// a generator of the CPU, so one is lent the state of ours.
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Generator ours, lent;
   std::optional<Device> common;
