@@ -1,9 +1,10 @@
-"""transformers with torch.compile: a decoder that generates, with a static cache."""
+"""transformers with torch.compile: a decoder that trains, and that generates with a
+static cache."""
 
 import pytest
 import torch
 from device_name import NAME
-from test_transformers import make_decoder
+from test_transformers import WORDS, make_decoder
 from torch._dynamo.utils import counters
 from transformers import CompileConfig
 
@@ -45,3 +46,24 @@ def test_generate_compiles_and_replays_by_itself(expected):
     options = {"cache_implementation": "static", "compile_config": config}
     assert generate(model, NAME, **options) == expected
     assert counters["inductor"]["cudagraph_replays"] > 0
+
+
+def test_a_compiled_decoder_trains_with_the_bits_of_the_cpu():
+    def losses(device):
+        torch._dynamo.reset()
+        model = make_decoder().to(device)
+        texts = (torch.arange(3, 27).view(4, 6) % WORDS).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        model.compile(fullgraph=True)
+        found = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = model(input_ids=texts, labels=texts).loss
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        return found
+
+    ours = losses(NAME)
+    assert ours == losses("cpu")
+    assert ours[-1] < ours[0]
