@@ -4,10 +4,12 @@ import copy
 import io
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 import torch.multiprocessing as mp
+from torch_openreg import _C
 
 ENTRIES = {
     "name": "encoder.weight",
@@ -50,6 +52,12 @@ get = torch.openreg.get_tensor_metadata
         lambda x: x.detach(),
         lambda x: x.resize_(100),
         lambda x: torch.nn.Parameter(x),
+        lambda x: x.clone(),
+        lambda x: x.t().contiguous(),
+        lambda x: x.to("openreg:0"),
+        lambda x: x.half(),
+        lambda x: torch.nn.Parameter(x).clone().detach(),
+        lambda x: x.clone(memory_format=torch.preserve_format).to("openreg:0").clone(),
         copy.deepcopy,
         lambda x: loaded(saved(x)),
         lambda x: loaded(saved(x), weights_only=False),
@@ -58,7 +66,7 @@ get = torch.openreg.get_tensor_metadata
         lambda x: loaded(saved(torch.nn.Parameter(x))),
     ],
 )
-def test_the_entries_stay_with_the_memory(same, described):
+def test_the_entries_stay_with_the_memory_and_its_copies(same, described):
     assert get(same(described)) == ENTRIES
 
 
@@ -72,15 +80,75 @@ def test_what_was_read_is_a_copy(described):
     assert get(described) == ENTRIES
 
 
-def test_new_memory_has_none(described):
-    for y in (described + 1, described.clone(), torch.empty_like(described)):
+def test_what_operators_make_has_none(described):
+    for y in (described + 1, described.softmax(0), torch.empty_like(described)):
         assert get(y) == {}
 
 
-def test_a_copy_of_a_storage_has_entries_of_its_own(described):
-    y = copy.deepcopy(described)
+@pytest.mark.parametrize("copied", [copy.deepcopy, torch.clone])
+def test_a_copy_has_entries_of_its_own(copied, described):
+    y = copied(described)
     torch.openreg.set_tensor_metadata(y, {"name": "copy"})
     assert get(described) == ENTRIES
+    torch.openreg.set_tensor_metadata(described, {"name": "first"})
+    assert get(y) == {**ENTRIES, "name": "copy"}
+
+
+def test_a_target_keeps_its_own(described):
+    y = torch.zeros_like(described)
+    assert get(y.copy_(described)) == {}
+    torch.openreg.set_tensor_metadata(y, {"name": "target"})
+    assert get(y.copy_(described)) == {"name": "target"}
+
+
+def test_another_storage_has_other_entries(described):
+    other = torch.ones(6, device="openreg:1")
+    described.set_(other.untyped_storage())
+    assert get(described) == {}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.empty(4, device="openreg"),
+        lambda: torch.empty_strided((2, 2), (1, 2), device="openreg"),
+        lambda: torch.ones(4, device="openreg") + 1,  # a structured kernel's output
+        lambda: torch.ones(4).to("openreg"),
+        lambda: torch.tensor([], device="openreg").set_(
+            torch.UntypedStorage(16, device="openreg")
+        ),
+        lambda: torch.ones(4, device="openreg").nonzero(),  # the CPU's kernel made it
+        lambda: torch.from_dlpack(torch.ones(4, device="openreg")),
+        lambda: torch._lazy_clone(torch.ones(4, device="openreg")),
+    ],
+)
+def test_every_storage_has_room(make):
+    x = make()
+    torch.openreg.set_tensor_metadata(x, {"name": "x"})
+    assert get(x[:]) == get(x.clone()) == {"name": "x"}
+
+
+def test_descriptions_end_with_their_storages():
+    """Another storage at the same address has nothing of them."""
+    for _ in range(100):
+        x = torch.ones(4, device="openreg").nonzero()
+        assert get(x) == {}
+        torch.openreg.set_tensor_metadata(x, {"name": "x"})
+        address = x.data_ptr()
+        del x
+        assert _C._descriptionsAt(address, address + 8) == []
+
+
+def test_threads_describe_at_once():
+    def describe(number):
+        for i in range(50):
+            x = torch.ones(4, device="openreg")
+            torch.openreg.set_tensor_metadata(x, {"name": (number, i)})
+            y = x.clone()
+            assert get(x) == get(y) == {"name": (number, i)}
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(describe, range(4)))
 
 
 def test_pytorchs_functions_take_any_type_too():

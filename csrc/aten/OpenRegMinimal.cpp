@@ -26,7 +26,9 @@ OPENREG_LIBRARY_IMPL(aten, PrivateUse1, m) {
       TORCH_FN(ops::_has_compatible_shallow_copy_type));
   m.impl("_local_scalar_dense", TORCH_FN(ops::_local_scalar_dense));
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  m.impl("_to_copy", TORCH_FN(ops::_to_copy));
   m.impl("as_strided", TORCH_FN(ops::as_strided));
+  m.impl("clone", TORCH_FN(ops::clone));
   m.impl("empty.memory_format", TORCH_FN(ops::empty_memory_format));
   m.impl("empty_strided", TORCH_FN(ops::empty_strided));
   m.impl("fill_.Scalar", TORCH_FN(ops::fill_Scalar));

@@ -1,11 +1,11 @@
 #include "executor/StructuredKernel.h"
 
+#include "executor/DeviceTensor.h"
 #include "executor/Iterators.h"
 #include "executor/OperatorCall.h"
 #include "executor/Rehearsal.h"
 #include "executor/RemoteKernel.h"
 #include "runtime/OpenRegCapture.h"
-#include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegLostMemory.h"
 
 #include <ATen/EmptyTensor.h>
@@ -14,47 +14,9 @@
 
 namespace at::native::openreg {
 
-using c10::openreg::getOpenRegDeviceAllocator;
-
 // --- outputs --------------------------------------------------------------------
 
 namespace {
-
-/// A tensor in memory of the call's stream. A meta function leaves the strides to the
-/// memory format, or gives them.
-Tensor makeOutput(
-    IntArrayRef sizes,
-    IntArrayRef strides,
-    const TensorOptions& options,
-    const OpenRegStream& stream) {
-  at::detail::check_size_nonnegative(sizes);
-  const auto dtype = c10::scalarTypeToTypeMeta(options.dtype().toScalarType());
-  const size_t bytes = strides.empty()
-      ? at::detail::computeStorageNbytesContiguous(sizes, dtype.itemsize())
-      : at::detail::computeStorageNbytes(sizes, strides, dtype.itemsize());
-  auto& allocator = getOpenRegDeviceAllocator();
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(),
-      bytes,
-      allocator.allocate(bytes, stream),
-      &allocator,
-      /*resizable=*/true);
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::openreg::kKeySet, dtype);
-  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  if (!strides.empty()) {
-    impl->set_sizes_and_strides(sizes, strides);
-    return tensor;
-  }
-  if (sizes.size() != 1 || sizes[0] != 0) {
-    impl->set_sizes_contiguous(sizes);
-  }
-  const auto format = options.memory_format_opt();
-  if (format && *format != MemoryFormat::Contiguous) {
-    impl->empty_tensor_restride(*format);
-  }
-  return tensor;
-}
 
 void checkInPlace(
     const Tensor& self,
@@ -108,7 +70,7 @@ void StructuredRun::setOutput(
     bool exactStrides) {
   Tensor& output = outputs_[place];
   if (call_ && form_ == Form::Functional) {
-    output = makeOutput(sizes, strides, options, call_->stream);
+    output = makeDeviceTensor(sizes, strides, options, call_->stream);
     return;
   }
   if (call_ && form_ == Form::InPlace) {

@@ -1,51 +1,57 @@
 """What a program says of a tensor's memory: any names, values of any type.
 
-The description belongs to the storage, so all views of a tensor share it. PyTorch keeps
-the Python object of a storage for as long as the storage lives; the description is an
-attribute of it. ``torch.save`` writes a tensor's metadata as names with a truth value,
-so an entry travels as such a name, which other machines skip.
+The description belongs to the storage, which is of a class of our own in C++ and holds
+each value as it is pickled. ``torch.save`` writes a tensor's metadata as names with a
+truth value, so an entry travels as such a name, which other machines skip.
 """
 
 import base64
 import collections
 import io
 import pickle
-import weakref
 from typing import Any
 
 import torch
 from torch import _weights_only_unpickler
 
+from torch_openreg import _C
+
 _torch_get = torch._utils.get_tensor_metadata
 _torch_set = torch._utils.set_tensor_metadata
 _PREFIX = "openreg.storage:"
-# Those with a description, for reports.
-_described: "weakref.WeakSet[torch.UntypedStorage]" = weakref.WeakSet()
 
 
-def _encode(name: str, value: Any) -> str:
-    data = pickle.dumps((name, value), protocol=2)
-    return _PREFIX + base64.b64encode(data).decode()
+def _pickled(value: Any) -> bytes:
+    return pickle.dumps(value, protocol=2)
 
 
-def _decode(entry: str) -> tuple[str, Any]:
-    data = base64.b64decode(entry.removeprefix(_PREFIX))
+def _unpickled(data: bytes) -> Any:
     return _weights_only_unpickler.load(io.BytesIO(data))
 
 
-def _check(name: Any, value: Any) -> None:
-    """Refuses what a file could not give back."""
+def _encode(name: str, value: Any) -> str:
+    return _PREFIX + base64.b64encode(_pickled((name, value))).decode()
+
+
+def _decode(entry: str) -> tuple[str, Any]:
+    return _unpickled(base64.b64decode(entry.removeprefix(_PREFIX)))
+
+
+def _check(name: Any, value: Any) -> bytes:
+    """The value as it is kept; refuses what a file could not give back."""
     if not isinstance(name, str):
         kind = type(name).__name__
         raise TypeError(f"names of metadata are str, but got {name!r} ({kind})")
     try:
-        _decode(_encode(name, value))
+        data = _pickled(value)
+        _unpickled(data)
     except Exception as error:
         raise TypeError(
             f"the metadata {name!r} has a value of type {type(value).__name__}, which "
             "torch.load would refuse; use numbers, strings, bytes, None, dtypes, devices, "
             "and lists, tuples, sets or dicts of them"
         ) from error
+    return data
 
 
 def _storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
@@ -68,47 +74,37 @@ def _described_storage(tensor: torch.Tensor) -> torch.UntypedStorage:
 
 
 def description(storage: torch.UntypedStorage) -> dict[str, Any]:
-    """The entries of a storage: not a copy."""
-    return storage.__dict__.get("_openreg_description", {})
-
-
-def describe(storage: torch.UntypedStorage, entries: dict[str, Any]) -> None:
-    """Adds entries to those of a storage."""
-    if entries:
-        storage._openreg_description = {**description(storage), **entries}
-        _described.add(storage)
+    """The entries of a storage of the device."""
+    entries = _C._description(storage).items()
+    return {name: _unpickled(data) for name, data in entries}
 
 
 def set_tensor_metadata(tensor: torch.Tensor, metadata: dict[str, Any]) -> None:
     """Add entries to what is known of a tensor's memory, or replace them.
 
     All tensors that share the memory have them; they stay through views, ``resize_``,
-    saving, loading, deep copies and sharing with other processes. ``clone()`` and other
-    operators make new memory, which has none. An entry ``"name"`` is what reports of the
-    sanitizer call the tensor.
+    saving, loading and sharing with other processes. A copy by ``clone()``, ``to()`` or
+    ``copy.deepcopy()`` has a copy of them; what other operators make has none. An entry
+    ``"name"`` is what reports of the sanitizer call the tensor.
 
     Args:
         tensor: of an openreg device
         metadata: names, and values that ``torch.load`` accepts
     """
     storage = _described_storage(tensor)
-    for name, value in metadata.items():
-        _check(name, value)
-    describe(storage, metadata)
+    _C._describe(storage, {n: _check(n, value) for n, value in metadata.items()})
 
 
 def get_tensor_metadata(tensor: torch.Tensor) -> dict[str, Any]:
     """What :func:`set_tensor_metadata` was told of the memory of a tensor."""
-    return dict(description(_described_storage(tensor)))
+    return description(_described_storage(tensor))
 
 
 def name_at(begin: int, end: int) -> str | None:
     """The entry ``"name"`` of the memory that has one of these bytes."""
-    for storage in list(_described):
-        first = storage.data_ptr()
-        if "name" in description(storage) and first < end:
-            if begin < first + storage.nbytes():
-                return str(description(storage)["name"])
+    for entries in _C._descriptionsAt(begin, end):
+        if "name" in entries:
+            return str(_unpickled(entries["name"]))
     return None
 
 
@@ -164,7 +160,8 @@ def _install() -> None:
 
     def clone(self: torch.UntypedStorage) -> torch.UntypedStorage:
         copy = theirs(self)
-        describe(copy, description(self))
+        if self.device.type == "openreg":
+            _C._describe(copy, _C._description(self))
         return copy
 
     torch.UntypedStorage.clone = clone

@@ -13,7 +13,6 @@ from torch.multiprocessing import reductions
 
 from torch_openreg import _C
 
-from . import _metadata
 from ._lazy import _lazy_init
 from .streams import Event
 
@@ -44,7 +43,7 @@ def reduce_tensor(tensor):
     _lazy_init()
     message = _C._sendStorage(storage._untyped_storage)
     where = storage._untyped_storage.device
-    entries = dict(_metadata.description(storage._untyped_storage))
+    entries = _C._description(storage._untyped_storage)
     args = (cls, tensor.dtype, where, message, metadata, entries)
     return rebuild_openreg_tensor, args
 
@@ -52,7 +51,7 @@ def reduce_tensor(tensor):
 def rebuild_openreg_tensor(cls, dtype, device, message, metadata, entries=()):
     _lazy_init()
     untyped = _rebuild_storage(device, message)
-    _metadata.describe(untyped, dict(entries))
+    _C._describe(untyped, dict(entries))
     storage = torch.storage.TypedStorage(
         wrap_storage=untyped, dtype=dtype, _internal=True
     )

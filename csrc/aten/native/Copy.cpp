@@ -9,10 +9,13 @@
 #include "runtime/OpenRegHostAllocator.h"
 #include "runtime/OpenRegLostMemory.h"
 #include "runtime/OpenRegObserver.h"
+#include "runtime/OpenRegStorage.h"
 #include "runtime/OpenRegSyncDebug.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ops/_to_copy_native.h>
+#include <ATen/ops/clone_native.h>
 #include <ATen/ops/copy_ops.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/real.h>
@@ -276,6 +279,36 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
 Tensor _copy_from_and_resize(const Tensor& self, const Tensor& dst) {
   dst.resize_(self.sizes());
   return openreg::_copy_from(self, dst, /*non_blocking=*/false);
+}
+
+// --- with what is known of the memory -------------------------------------------
+
+namespace {
+
+Tensor described(Tensor made, const Tensor& original) {
+  if (made.layout() == kStrided && isOpenReg(made)) {
+    c10::openreg::copyDescription(original.storage(), made.storage());
+  }
+  return made;
+}
+
+} // namespace
+
+Tensor clone(const Tensor& self, std::optional<MemoryFormat> format) {
+  return described(at::native::clone(self, format), self);
+}
+
+Tensor _to_copy(
+    const Tensor& self,
+    std::optional<ScalarType> dtype,
+    std::optional<Layout> layout,
+    std::optional<Device> device,
+    std::optional<bool> pin_memory,
+    bool non_blocking,
+    std::optional<MemoryFormat> format) {
+  Tensor made = at::native::_to_copy(
+      self, dtype, layout, device, pin_memory, non_blocking, format);
+  return described(std::move(made), self);
 }
 
 } // namespace at::native::openreg

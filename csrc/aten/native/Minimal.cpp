@@ -1,6 +1,7 @@
 #include "aten/native/Minimal.h"
 
 #include "aten/native/Copy.h"
+#include "executor/DeviceTensor.h"
 #include "executor/HandKernel.h"
 #include "executor/OperatorKernel.h"
 #include "runtime/OpenRegAddress.h"
@@ -62,7 +63,21 @@ bool fillsNewMemory() {
       context.deterministicFillUninitializedMemory();
 }
 
-Tensor filledIfAsked(Tensor made) {
+/// On the current device.
+Tensor newTensor(
+    IntArrayRef size,
+    IntArrayRef stride,
+    std::optional<ScalarType> dtype,
+    std::optional<MemoryFormat> format) {
+  const auto options =
+      TensorOptions().dtype(dtype_or_default(dtype)).memory_format(format);
+  if (C10_UNLIKELY(dtype == kComplexHalf)) {
+    TORCH_WARN_ONCE(
+        "ComplexHalf support is experimental and many operators don't support "
+        "it yet.");
+  }
+  Tensor made = makeDeviceTensor(
+      size, stride, options, c10::openreg::getCurrentOpenRegStream());
   if (C10_UNLIKELY(fillsNewMemory())) {
     fill_empty_deterministic_(made);
   }
@@ -82,12 +97,7 @@ Tensor empty_memory_format(
     std::optional<bool> pin_memory,
     std::optional<MemoryFormat> memory_format) {
   const FactoryGuard guard(layout, device, pin_memory);
-  return filledIfAsked(at::detail::empty_generic(
-      size,
-      &getOpenRegDeviceAllocator(),
-      kKeySet,
-      dtype_or_default(dtype),
-      memory_format));
+  return newTensor(size, {}, dtype, memory_format);
 }
 // docs:end empty
 
@@ -99,12 +109,14 @@ Tensor empty_strided(
     std::optional<Device> device,
     std::optional<bool> pin_memory) {
   const FactoryGuard guard(layout, device, pin_memory);
-  return filledIfAsked(at::detail::empty_strided_generic(
-      size,
-      stride,
-      &getOpenRegDeviceAllocator(),
-      kKeySet,
-      dtype_or_default(dtype)));
+  TORCH_CHECK(
+      size.size() == stride.size(),
+      "dimensionality of sizes (",
+      size.size(),
+      ") must match dimensionality of strides (",
+      stride.size(),
+      ")");
+  return newTensor(size, stride, dtype, std::nullopt);
 }
 
 // Zeros that take no memory: autograd uses them for gradients that are nothing

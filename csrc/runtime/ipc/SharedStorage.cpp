@@ -1,6 +1,7 @@
 #include "runtime/ipc/SharedStorage.h"
 
 #include "runtime/OpenRegCopyOnWrite.h"
+#include "runtime/OpenRegStorage.h"
 #include "runtime/OpenRegStream.h"
 #include "runtime/ipc/ReceivedMemory.h"
 #include "runtime/ipc/SentBlocks.h"
@@ -34,12 +35,12 @@ Storage receiveStorage(const std::string& bytes) {
   const auto message = fromBytes<Message>(bytes, "a received tensor");
   DataPtr memory = sentBlocks().isOwn(message) ? sentBlocks().receive(message)
                                                : openMemory(message);
-  return {
-      Storage::use_byte_size_t(),
+  return Storage(make_intrusive<OpenRegStorageImpl>(
+      StorageImpl::use_byte_size_t(),
       message.bytes,
       std::move(memory),
       /*allocator=*/nullptr,
-      /*resizable=*/false};
+      /*resizable=*/false));
 }
 
 } // namespace c10::openreg::ipc

@@ -1,0 +1,18 @@
+// New tensors in memory of the device.
+#pragma once
+
+#include "runtime/OpenRegStream.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace at::native::openreg {
+
+/// A tensor in memory of a stream, which nobody has written. Without strides it lies as
+/// the memory format of the options says. Throws if the device has no memory.
+Tensor makeDeviceTensor(
+    IntArrayRef sizes,
+    IntArrayRef strides,
+    const TensorOptions& options,
+    const c10::openreg::OpenRegStream& stream);
+
+} // namespace at::native::openreg
