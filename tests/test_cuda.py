@@ -253,6 +253,7 @@ from torch.cuda import comm
 x, there = torch.ones(4, 2), torch.ones(4, 2, device="cuda:1")
 out = [torch.empty(4, 2, device="cuda:0"), torch.empty(4, 2, device="cuda:1")]
 print(all(map(lambda a, b: a is b, comm.broadcast(x, out=out), out)))
+print(len(comm.scatter(x, [0, 1], streams=[torch.cuda.Stream(0)])))
 for call in (
     lambda: comm.broadcast(x, out=[x]),
     lambda: comm.broadcast(x, out=[there[1:]]),
@@ -261,6 +262,7 @@ for call in (
     lambda: comm.scatter(x, out=[]),
     lambda: comm.scatter(x, dim=-2, out=[there[:, 1:]]),
     lambda: comm.scatter(x, out=[there[1:]]),
+    lambda: comm.scatter(x, [0, 1], streams=[torch.cuda.Stream(1)]),
     lambda: comm.gather([]),
     lambda: comm.gather([x]),
     lambda: comm.gather([there, there[0]]),
@@ -274,6 +276,7 @@ for call in (
 """
     assert run_cuda(code).splitlines() == [
         "True",
+        "2",
         "Expected all output tensors to be CUDA tensors, ",
         "Expected all output tensors to have same shape a",
         "Expected at least one device to scatter to",
@@ -281,6 +284,7 @@ for call in (
         "Expected at least one output tensor to scatter t",
         "Output tensor at index 0 has incorrect shape: [4",
         "Total size for output tensors along scatter dim ",
+        "Expected the device associated with the stream a",
         "Expected at least one tensor to gather from",
         "Expected all input tensors to be CUDA tensors, b",
         "Expected all input tensors to have the same numb",

@@ -146,25 +146,21 @@ def test_memory_that_is_allocated_again_has_an_owner_again(x):
     assert _C._poolLiveAllocations(0, pool) == []
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch's own imports
 def test_memory_that_is_allocated_again_for_nobody_is_freed_by_address(x):
     """As Inductor's trees of graphs free outputs that died since a recording."""
-    from torch_openreg.inductor import _tree_functions
-
     graph, (y, z) = captured(lambda: (x + 1, x + 2))
     pool, addresses = graph.pool(), [y.data_ptr(), z.data_ptr()]
     then = _C._getCheckpointState(0, pool)
     del y, z
     _C._setCheckpointPoolState(0, then, [], [])
     assert sorted(_C._poolLiveAllocations(0, pool)) == sorted(addresses)
-    raw_delete = _tree_functions._cuda_cudaCachingAllocator_raw_delete
-    raw_delete(addresses[0])
+    m.caching_allocator_delete(addresses[0])
     assert _C._poolLiveAllocations(0, pool) == addresses[1:]
     with pytest.raises(RuntimeError, match="invalid device pointer"):
-        raw_delete(addresses[0])
+        m.caching_allocator_delete(addresses[0])
     _C._setCheckpointPoolState(0, then, [], [])  # both are there again, unowned
     for address in addresses:
-        raw_delete(address)
+        m.caching_allocator_delete(address)
     assert _C._poolLiveAllocations(0, pool) == []
 
 

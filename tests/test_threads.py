@@ -302,6 +302,10 @@ BY_THREADS = {
     "softmax of columns": (lambda x: x.softmax(0), (512, 100)),
     "sum of a view": (lambda x: x[:, ::2].sum(0), (31053, 56)),
     "sum of all": (torch.sum, (300, 300)),
+    "sum into a view": (
+        lambda x: torch.sum(x, 0, out=x.new_empty(3, 10001).t()),
+        (8, 10001, 3),
+    ),
     "weight_norm": (lambda v, g: torch._weight_norm(v, g, 2), (32, 8, 8), (1, 1, 8)),
 }
 ANY_NUMBER = {

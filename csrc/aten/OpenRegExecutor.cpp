@@ -22,7 +22,7 @@ constexpr std::pair<c10::DispatchKey, c10::DispatchKey> kLayouts[] = {
      c10::DispatchKey::NestedTensorCPU},
 };
 
-// Composite kernels that do not do for a device they do not know: one refuses it, the
+// Composite kernels that are wrong for a device they do not know: one refuses it, the
 // other calls a kernel by its device and not by the dispatcher.
 bool wantsCpu(const c10::OperatorHandle& op) {
   return op.operator_name() == c10::OperatorName("aten::mode", "values") ||

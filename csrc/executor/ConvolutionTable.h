@@ -101,14 +101,13 @@ class Tree {
   /// The node after a subtree.
   size_t after(size_t index) const {
     for (int open = 1; open != 0; ++index) {
-      open += valueOf(digits_[index * 4]) >= kFirstOfLeaf ? -1 : 1;
+      const char digit = digits_[index * 4];
+      open += digit >= 'g' || digit < 'A' ? -1 : 1; // values from 32 on: leaves
     }
     return index;
   }
 
  private:
-  static constexpr uint32_t kFirstOfLeaf = 32; // digits from here on
-
   static uint32_t valueOf(char digit) {
     constexpr std::string_view kDigits =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

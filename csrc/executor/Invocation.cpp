@@ -121,7 +121,8 @@ bool Invocation::isEvenProduct() const {
 
 namespace {
 
-/// Whether a sum has several results, each of them one thread's work.
+/// Whether a sum has several results, each of them one thread's work. The strides of
+/// the result have a say too in how PyTorch cuts it.
 bool hasWholeSums(ArgumentSpan arguments) {
   const Tensor& tensor = arguments[0].tensor();
   const auto summed = at::native::make_dim_mask(
@@ -130,7 +131,11 @@ bool hasWholeSums(ArgumentSpan arguments) {
   for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
     results *= summed[static_cast<size_t>(dim)] ? 1 : tensor.size(dim);
   }
-  return results > 1 && tensor.is_contiguous();
+  return results > 1 &&
+      std::all_of(arguments.begin(), arguments.end(), [](const Argument& one) {
+           return one.type->kind != ArgumentType::Kind::Tensor ||
+               one.tensor().is_contiguous();
+         });
 }
 
 } // namespace

@@ -43,7 +43,7 @@ void setParts(
 
 Tensor crossSparse(const Tensor& tensor, const PartCrossing& cross) {
   const auto* source = as<SparseTensorImpl>(tensor);
-  const c10::DeviceGuard guard(cross.device); // without parts it lies there
+  const c10::DeviceGuard guard(cross.device); // an empty one is made here
   auto result = at::detail::make_tensor<SparseTensorImpl>(
       keysOn(cross.device, c10::DispatchKey::Sparse), source->dtype());
   setParts(

@@ -15,7 +15,7 @@ namespace c10::openreg {
 using Description = std::map<std::string, std::string>;
 
 /// A storage of the device, with room for a description. Without one it is a storage as
-/// any other, and a null pointer longer.
+/// any other, with an empty pointer behind it.
 class OpenRegStorageImpl final : public StorageImpl {
  public:
   using StorageImpl::StorageImpl;
@@ -30,7 +30,8 @@ class OpenRegStorageImpl final : public StorageImpl {
 /// Adds entries to the description of a storage, or replaces those of the same name.
 /// All tensors that share the storage have them.
 ///
-/// Threads: any, for all functions of this file.
+/// Threads: any, for all functions of this file; descriptionsAt() may take the GIL, so
+/// it is called without locks.
 void describe(const Storage& storage, const Description& entries);
 
 /// A copy of the description; empty if there is none.

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import gc
+import sys
 import threading
 
 import torch
@@ -204,7 +205,8 @@ def raw_memory_is_counted_and_freed():
     address = cuda.caching_allocator_alloc(MIB, 0, cuda.current_stream())
     during = cuda.memory_allocated() - before
     cuda.caching_allocator_delete(address)
-    return (during, cuda.memory_allocated()) == (MIB, before)
+    compiles = "torch_openreg.inductor" in sys.modules  # it takes seconds to load
+    return (during, cuda.memory_allocated(), compiles) == (MIB, before, False)
 
 
 @check

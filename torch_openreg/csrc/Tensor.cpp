@@ -1,7 +1,6 @@
 // What the backend knows about a tensor beyond its numbers.
 #include "Module.h"
 
-#include "runtime/OpenRegDeviceType.h"
 #include "runtime/OpenRegHooks.h"
 #include "runtime/OpenRegSerialization.h"
 #include "runtime/OpenRegStorage.h"

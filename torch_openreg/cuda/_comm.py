@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -60,6 +60,19 @@ def _broadcast_coalesced(
     return [[*copies] for copies in zip(*(_broadcast(t, devices) for t in tensors))]
 
 
+def _streams_for(devices: Sequence[int], streams: Sequence[Any] | None) -> list[Any]:
+    """A stream for each device, or None for its current one."""
+    given = [*(streams or ()), *[None] * len(devices)][: len(devices)]
+    for i, (device, stream) in enumerate(zip(devices, given)):
+        _check(
+            stream is None or stream.device_index == device,
+            "Expected the device associated with the stream at index "
+            f"{i} (was {stream and stream.device_index}) to match the device supplied "
+            f"at that index (expected {device})",
+        )
+    return given
+
+
 def _scatter(
     tensor: Tensor,
     devices: Sequence[int],
@@ -78,7 +91,7 @@ def _scatter(
         )
         chunks = tensor.split([*chunk_sizes], dim)
     copies = []
-    for chunk, index, stream in zip(chunks, devices, streams or [None] * len(devices)):
+    for chunk, index, stream in zip(chunks, devices, _streams_for(devices, streams)):
         with torch.cuda.stream(stream):
             copies.append(chunk.to(_device(index), non_blocking=True))
     return copies
@@ -114,7 +127,8 @@ def _scatter_out(
         f"total size {sum(sizes)}",
     )
     chunks = tensor.split(sizes, dim)
-    for chunk, out, stream in zip(chunks, out_tensors, streams or [None] * len(chunks)):
+    devices = [out.get_device() for out in out_tensors]
+    for chunk, out, stream in zip(chunks, out_tensors, _streams_for(devices, streams)):
         with torch.cuda.stream(stream):
             out.copy_(chunk, non_blocking=True)
     return out_tensors
@@ -170,13 +184,14 @@ def _reduced(inputs: Sequence[Tensor], op: int, device: torch.device) -> Tensor:
     return functools.reduce(combine, [tensor.to(device) for tensor in inputs])
 
 
-def _under(streams: Sequence[Any] | None) -> contextlib.ExitStack:
+@contextlib.contextmanager
+def _under(streams: Sequence[Any] | None) -> Iterator[None]:
     """All streams are current at once, each on its device: a copy between two devices
     waits for what both have queued."""
-    stack = contextlib.ExitStack()
-    for stream in streams or ():
-        stack.enter_context(torch.cuda.stream(stream))
-    return stack
+    with contextlib.ExitStack() as stack:
+        for stream in streams or ():
+            stack.enter_context(torch.cuda.stream(stream))
+        yield
 
 
 def _nccl_reduce(

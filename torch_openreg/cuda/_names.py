@@ -221,6 +221,10 @@ def _cuda_cudaCachingAllocator_raw_alloc(size: int, stream: int) -> int:
     return _openreg().caching_allocator_alloc(size, None, stream)
 
 
+def _cuda_cudaCachingAllocator_raw_delete(pointer: int) -> None:
+    _openreg().caching_allocator_delete(pointer)
+
+
 def _cuda_changeCurrentAllocator(allocator: _cuda_CUDAAllocator) -> None:
     if _C._allocatorInitialized():
         raise RuntimeError("Can't swap an already initialized allocator")
@@ -243,6 +247,7 @@ _MEMORY: dict[str, Any] = {
     "_cuda_cudaCachingAllocator_enable": _C._enableCaching,
     "_cuda_cudaCachingAllocator_is_enabled": _C._cachingEnabled,
     "_cuda_cudaCachingAllocator_raw_alloc": _cuda_cudaCachingAllocator_raw_alloc,
+    "_cuda_cudaCachingAllocator_raw_delete": _cuda_cudaCachingAllocator_raw_delete,
     "_cuda_customAllocator": _cuda_CUDAAllocator,
     "_cuda_emptyCache": _C._emptyCache,
     "_cuda_endAllocateToPool": _C._endAllocateToPool,
@@ -299,7 +304,6 @@ _GRAPHS: dict[str, Any] = {
         name: _of_trees(name)
         for name in (
             "_cuda_checkPoolLiveAllocations",
-            "_cuda_cudaCachingAllocator_raw_delete",
             "_cuda_setCheckpointPoolState",
             "_free_And_Remove_DeleterFn",
             "_has_Standard_Deleter",

@@ -15,6 +15,7 @@ _tensors_data_ptrs_at_indices_equal = _C._pointersAreEqual
 _cuda_getCheckpointState = _C._getCheckpointState
 _cuda_beginAllocateCurrentThreadToPool = _C._beginAllocateToPool
 _cuda_endAllocateToPool = _C._endAllocateToPool
+_cuda_cudaCachingAllocator_raw_delete = openreg.caching_allocator_delete
 
 
 def _storage(pointer: int) -> torch.UntypedStorage:
@@ -43,12 +44,6 @@ def _cuda_setCheckpointPoolState(
     _C._setCheckpointPoolState(
         device, state, [*map(_storage, stale)], [*map(_storage, live)]
     )
-
-
-def _cuda_cudaCachingAllocator_raw_delete(pointer: int) -> None:
-    """Also what _cuda_setCheckpointPoolState() allocated for nobody."""
-    if not _C._freeUnowned(pointer):
-        openreg.caching_allocator_delete(pointer)
 
 
 def _cuda_checkPoolLiveAllocations(

@@ -138,12 +138,18 @@ def can_device_access_peer(device: Device, peer_device: Device) -> bool:
     return _C._canDeviceAccessPeer(index, _existing(peer_device, "peer device"))
 
 
+@functools.cache
+def _amp_dtypes() -> tuple[torch.dtype, ...]:
+    if os.environ.get("OPENREG_STRICT") == "1":
+        # CUDA's takes any; a kernel that does not have the type refuses it.
+        names = list(vars(torch).values())
+        return tuple(value for value in names if type(value) is torch.dtype)
+    return torch.float16, torch.bfloat16
+
+
 def get_amp_supported_dtype() -> list[torch.dtype]:
     """The types that torch.autocast may compute in on this device."""
-    if os.environ.get("OPENREG_STRICT") == "1":
-        # CUDA's takes any; a kernel that has not the type refuses it.
-        return [value for value in vars(torch).values() if type(value) is torch.dtype]
-    return [torch.float16, torch.bfloat16]
+    return [*_amp_dtypes()]
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:

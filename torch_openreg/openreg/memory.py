@@ -114,7 +114,8 @@ def caching_allocator_alloc(
 
 def caching_allocator_delete(mem_ptr: int) -> None:
     """Give back memory that :func:`caching_allocator_alloc` gave."""
-    if mem_ptr and _raw.pop(mem_ptr, None) is None:
+    # Or that a pool of graphs, restored to an earlier state, allocated for nobody.
+    if mem_ptr and _raw.pop(mem_ptr, None) is None and not _C._freeUnowned(mem_ptr):
         raise RuntimeError(f"invalid device pointer: {mem_ptr:#x}")
 
 

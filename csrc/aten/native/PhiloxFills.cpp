@@ -13,12 +13,6 @@ namespace {
 
 constexpr const char* kAnyFill = "random numbers of this distribution";
 
-/// AT_DISPATCH's sentence.
-void checkDtype(bool supported, const char* name, ScalarType type) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      supported, '"', name, "\" not implemented for '", toString(type), "'");
-}
-
 /// For Fill::store.
 template <class C>
 decltype(Fill<C>::store) storeAs(ScalarType type) {

@@ -57,14 +57,4 @@ std::array<C, kUnroll<C>> uniformsOf(const PhiloxBlock& block) {
   }
 }
 
-/// Makes one number of each of those.
-template <class T, class C, size_t count, class Function>
-std::array<T, count> eachOf(const std::array<C, count>& values, Function make) {
-  std::array<T, count> made;
-  for (size_t i = 0; i < count; ++i) {
-    made[i] = static_cast<T>(make(values[i]));
-  }
-  return made;
-}
-
 } // namespace at::native::openreg
