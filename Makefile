@@ -189,8 +189,7 @@ $(VENV)/ready: requirements.txt
 	@[ -n "$(TORCH_WHEELS)" ] || $(BIN)/python -c 'import torch' 2> /dev/null || { \
 	  echo "installing torch from pip's default index; on Linux that may be the build for CUDA, several gigabytes."; \
 	  echo "For the CPU build stop this, and give its index or a folder with its wheel: make demo TORCH_WHEELS=..."; }
-	@# Python compiles what it imports of torch; the rest would take half a minute.
-	$(BIN)/pip install -q --disable-pip-version-check --no-compile $(PIP_TORCH) -r requirements.txt
+	$(BIN)/pip install -q --disable-pip-version-check $(PIP_TORCH) -r requirements.txt
 	@touch $@
 
 $(VENV)/docs-ready: $(VENV)/ready docs/requirements.txt
