@@ -276,11 +276,15 @@ def test_torch_func_differentiates_each_sample(kind):
 
 @pytest.mark.parametrize("kind", ["gru", "tanh", "relu"])
 def test_forward_derivatives(kind):
+    """To the last bits: under torch.func nothing works in place, so that a kernel takes
+    other numbers as a vector."""
+
     def case(device):
         made, given = net(kind, "layers", device), numbers(6, 4, 5, device=device)
         return jvp(lambda x: made(x)[0], (given,), (given.cos(),))
 
-    check(case)
+    for theirs, ours in zip(*on_both(case), strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
