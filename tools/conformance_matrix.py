@@ -57,7 +57,7 @@ def main():
         else:
             runs.append((name, run(name, folder, arguments)))
     command = (
-        "`make conformance` writes this page; every fortieth operator is a sample."
+        "`make conformance` writes this page; the sample is every fortieth operator."
     )
     PAGE.write_text(page(runs, command))
 
