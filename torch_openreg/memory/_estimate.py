@@ -28,7 +28,7 @@ LARGEST = 10  # tensors that are told of
 ENTRIES = 120_000
 # The GPU on which the memory of libraries was recorded.
 RECORDED = "NVIDIA H200"
-# Measured there, of the peak of a step; docs/memory.md has more figures.
+# Measured there, of the peak of a step; docs/profiles.md has more figures.
 ERROR = "79 % of convolutions within 5 %, 88 % within 20 %"
 
 
