@@ -12,7 +12,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 # On an accelerator a recurrent cell is one operator, which adds in another order.
-CLOSE = {"nn.RNN", "nn.LSTM", "nn.GRU", "nn.LSTMCell", "nn.GRUCell"}
+# Softmin: its gradient rounds otherwise on one kind of processor (seen on an AMD EPYC).
+CLOSE = {"nn.RNN", "nn.LSTM", "nn.GRU", "nn.LSTMCell", "nn.GRUCell", "nn.Softmin"}
 
 
 def dtype_of(info):
