@@ -7,9 +7,9 @@ The table is packaged in the wheel. FOLDER gets
   name of CUDA's wrapper, which stands in the error message;
 - Structured_N.cpp: kernels for every structured operator (csrc/executor/
   StructuredKernel.h);
-- Cached_N.cpp and Waiting_N.cpp: kernels for the operators in the two parts of
+- Cached.cpp and Waiting.cpp: kernels for the operators in the two parts of
   tools/operators.txt (csrc/executor/OperatorKernel.h);
-- Shared_N.cpp: kernels for sparse, quantized and nested tensors that PyTorch has in
+- Shared.cpp: kernels for sparse, quantized and nested tensors that PyTorch has in
   common for the CPU and CUDA (csrc/executor/SharedKernel.h).
 Operators that csrc/aten registers by hand are left out. Files that would not
 change are not written.
@@ -354,15 +354,14 @@ def main(folder):
     skip = by_hand()
     groups = sorted(structured_groups(parsed, skip))
     # As many files as CMakeLists.txt names.
-    for number in range(6):
-        text = structured_source(groups[number::6])
+    for number in range(4):
+        text = structured_source(groups[number::4])
         write(folder / f"Structured_{number}.cpp", text)
-    for name, section, count in (("Cached", "cached", 2), ("Waiting", "waiting", 1)):
+    for name, section in (("Cached", "cached"), ("Waiting", "waiting")):
         rows = listed(parsed, section, f"{name}Kernel")
         kept = sorted(row for row in rows if row[1] not in skip)
-        for number in range(count):
-            write(folder / f"{name}_{number}.cpp", source(kept[number::count]))
-    write(folder / "Shared_0.cpp", shared_source(parsed))
+        write(folder / f"{name}.cpp", source(kept))
+    write(folder / "Shared.cpp", shared_source(parsed))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Writes the functions that Inductor's C++ wrappers call for operators.
 
-    python tools/shims.py FOLDER    (writes Shims_0.cpp)
+    python tools/shims.py FOLDER    (writes Shims.cpp)
 
 Such a wrapper calls ``aoti_torch_cpu_addmm_out()`` and others like it, which go to the
 CPU's kernel without asking the dispatcher. What is written here has the same parameters
@@ -89,4 +89,4 @@ def source(parsed):
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]) / "Shims_0.cpp", source(parse()))
+    write(Path(sys.argv[1]) / "Shims.cpp", source(parse()))

@@ -40,9 +40,9 @@ DENSE = KEYS[0]
 # The file that registers a kernel says which tier it belongs to.
 TIERS = {
     "Structured_": ("structured", "queues"),
-    "Cached_": ("cached", "queues"),
-    "Waiting_": ("waiting", "waits"),
-    "Shared_": ("shared", "as its parts"),
+    "Cached": ("cached", "queues"),
+    "Waiting": ("waiting", "waits"),
+    "Shared": ("shared", "as its parts"),
     "OpenRegExecutor": ("boxed", "waits"),
     "OpenReg": ("by hand", "queues"),
 }
