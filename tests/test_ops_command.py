@@ -24,7 +24,7 @@ from torch_openreg import ops
         ("aten::matmul", "composite", "as its parts"),
         ("aten::zeros", "composite", "as its parts"),
         ("prims::fft_r2c", "composite", "as its parts"),
-        ("c10d::barrier", "other", "not told"),
+        ("c10d::barrier", "other", "unknown"),
     ],
 )
 def test_operators_are_told_apart(name, tier, runs):
@@ -40,7 +40,7 @@ def test_a_kernel_from_python_is_not_taken_for_ours():
         library.define("twice(Tensor x) -> Tensor")
         assert ops.describe("test_ops::twice") is None
         library.impl("twice", lambda x: x * 2, "PrivateUse1")
-        assert ops.describe("test_ops::twice")[1:] == ("other", "not told")
+        assert ops.describe("test_ops::twice")[1:] == ("other", "unknown")
 
 
 def test_what_is_said_of_operators_written_by_hand_is_said_of_such():

@@ -9,7 +9,7 @@ Each row has an operator, the tier that serves it, and how it runs:
 - waits: the host waits for its stream, then for the work;
 - as its parts: it is made of other operators, and these are listed as well;
 - nothing to run: it changes or tells how a tensor looks, or makes one;
-- not told: the kernel is another library's, or not for dense tensors.
+- unknown: the kernel is another library's, or not for dense tensors.
 
 A pattern is part of a name (`conv`, `aten::add.`) or, with a `*`, a `?` or a `[`,
 the whole of one (`aten::*_backward`).
@@ -129,9 +129,9 @@ def describe(name: str, key: str = DENSE) -> Operator | None:
     for file, (tier, runs) in TIERS.items():
         if f"/{file}" in where:
             if tier == "by hand":
-                runs = BY_HAND.get(name, runs) if key == DENSE else "not told"
+                runs = BY_HAND.get(name, runs) if key == DENSE else "unknown"
             return Operator(name, tier, runs)
-    return Operator(name, "other", "not told")
+    return Operator(name, "other", "unknown")
 
 
 def matches(name: str, pattern: str) -> bool:
