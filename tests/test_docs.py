@@ -21,7 +21,13 @@ INSTALLED = [ROOT / "torch_openreg" / name for name in ("include", "lib", "share
 
 
 def pages():
-    return sorted(DOCS.glob("*.md")) + [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    others = (
+        "README.md",
+        "CONTRIBUTING.md",
+        "conformance/README.md",
+        "examples/README.md",
+    )
+    return sorted(DOCS.glob("*.md")) + [ROOT / name for name in others]
 
 
 @functools.cache
