@@ -22,7 +22,7 @@ Tensor binaryCrossEntropyBanned(
 } // namespace
 
 // docs:begin autocast
-// Operators that are in no list run with what they are given.
+// Operators that are in no list run with the arguments they get.
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }

@@ -23,7 +23,7 @@ constexpr std::pair<c10::DispatchKey, c10::DispatchKey> kLayouts[] = {
 };
 
 // Composite kernels that are wrong for a device they do not know: one refuses it, the
-// other calls a kernel by its device and not by the dispatcher.
+// other chooses a kernel by device instead of calling the dispatcher.
 bool wantsCpu(const c10::OperatorHandle& op) {
   return op.operator_name() == c10::OperatorName("aten::mode", "values") ||
       op.operator_name() == c10::OperatorName("aten::conj_physical_", "");

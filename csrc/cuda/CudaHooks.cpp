@@ -16,8 +16,8 @@ Allocator* CudaHooks::getCUDADeviceAllocator() const {
 namespace {
 
 // docs:begin register-cuda-hooks
-// PyTorch makes its hooks of CUDA at their first use, which is in `import torch`: a
-// library that is loaded later is not asked.
+// PyTorch makes its CUDA hooks when they are first used, which is during `import torch`:
+// a library that is loaded later is not asked.
 struct RegisterCudaHooks {
   RegisterCudaHooks() {
     if (kDeviceType == DeviceType::CUDA) {

@@ -85,7 +85,7 @@ Span sliceOf(const Span& memory, int rank, int size, size_t element);
 /// | all_to_all     | one per rank           | one per rank          |
 /// | barrier        |                        |                       |
 ///
-/// Sizes may differ from rank to rank, as long as what one gives is what the other takes.
+/// Sizes may differ from rank to rank, as long as one rank sends what the other expects.
 // docs:end collective
 struct Collective {
   Kind kind = Kind::Barrier;
@@ -106,8 +106,8 @@ struct Collective {
 };
 
 // docs:begin call-header
-/// What ranks tell each other of a call before any of them touches the other's memory.
-/// Written by another process, so nothing in it is believed before matches().
+/// What ranks tell each other about a call before any of them touches another's memory.
+/// Another process has written it, so nothing in it is trusted before matches().
 struct Header {
   uint64_t sequence;
   uint64_t gives; ///< bytes for the one who reads this

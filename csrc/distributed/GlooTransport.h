@@ -12,10 +12,10 @@
 namespace c10::openreg::occl {
 
 // docs:begin gloo-transport
-/// Every collective is a few rounds in which ranks send each other parts of their
-/// memory; what is to be reduced is reduced here, in the order of the ranks, so that all
-/// have the same bits. Of Gloo only messages are used. A round of headers goes before:
-/// no byte is sent to a rank that calls something else.
+/// Every collective consists of a few rounds in which ranks send each other parts of
+/// their memory. Reductions are done here, in the order of the ranks, so that all have
+/// the same bits. Of Gloo only messages are used. A round of headers comes first: no byte
+/// is sent to a rank that makes a different call.
 ///
 /// Threads: as a Transport's.
 // docs:end gloo-transport

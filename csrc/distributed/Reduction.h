@@ -20,7 +20,7 @@ struct Operand {
 /// `float` and rounded once; the average of integers is rounded towards zero; a bool is
 /// true or false, so that its sum is an "or".
 ///
-/// Throws std::invalid_argument for what cannot be reduced; see checkReducible().
+/// Throws std::invalid_argument if the call cannot be reduced; see checkReducible().
 void reduce(
     DataType type,
     Operation operation,

@@ -30,11 +30,11 @@ struct Offer {
 
 // docs:begin shared-board
 /// One line per rank, which that rank alone writes to, and staging memory. A rank writes
-/// its offers, arrives, and waits until the others have: then it reads theirs. What
-/// others write is copied before it is looked at, and believed only after a check.
+/// its offers, arrives, and waits until the others have arrived: then it reads theirs.
+/// What others write is copied before it is read, and trusted only after a check.
 ///
-/// Ranks wait with few spins, some yields and then a futex, so that eight of them get on
-/// with two processors. While they wait they look whether the others live.
+/// Ranks wait with few spins, some yields and then a futex, so that eight of them can
+/// share two processors. While they wait they check whether the others are alive.
 ///
 /// Threads: one per rank, but for fail().
 // docs:end shared-board

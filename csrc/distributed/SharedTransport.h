@@ -9,11 +9,11 @@
 namespace c10::openreg::occl {
 
 // docs:begin shared-transport
-/// Small messages go through staging memory: one meeting of the ranks, and everybody
-/// reads. For large ones ranks read each other's device memory in place, and write to
-/// it in an all_reduce or a broadcast: one meeting before, and one after. If that cannot be shared by all,
-/// they go through staging memory in parts. Which of the three it is follows from what
-/// all ranks have said, so that all do the same.
+/// Small messages go through staging memory: the ranks meet once, and everybody reads.
+/// For large ones, ranks read each other's device memory in place, and in an all_reduce
+/// or a broadcast write to it: they meet before and after. If the memory of some rank
+/// cannot be shared, large messages go through staging memory in parts. The choice
+/// follows from what all ranks have said, so all make the same one.
 ///
 /// Threads: as a Transport's.
 // docs:end shared-transport

@@ -89,7 +89,7 @@ std::string trimmed(const std::string& text) {
 }
 
 // docs:begin topology-presets
-// A device of an H100's kind: NVLink through a switch, and an adapter of 400 Gb/s.
+// A device like an H100: NVLink through a switch, and a network adapter of 400 Gb/s.
 constexpr Link kNVLink{450e9, 2e-6};
 constexpr Link kInfiniBand{50e9, 5e-6};
 // docs:end topology-presets

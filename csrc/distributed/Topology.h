@@ -46,9 +46,9 @@ class Network {
   Network(const Topology& topology, std::vector<int> places, int rank);
 
   // docs:begin traffic
-  /// The bytes of a ring and the steps of a tree, which is what the better of both comes
-  /// near to. A ring leaves a host through the adapters of all of the group's devices
-  /// there. Messages to single ranks take their links one after the other.
+  /// The bytes of a ring and the steps of a tree: the better of the two comes close to
+  /// that. A ring leaves a host through the adapters of all the group's devices there.
+  /// Messages to single ranks take their links one after the other.
   // docs:end traffic
   Traffic of(const Collective& call) const;
   Traffic of(const std::vector<Transfer>& messages) const;

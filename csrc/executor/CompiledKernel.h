@@ -19,9 +19,9 @@ namespace at::native::openreg {
 ///
 /// Each word is an argument: the kernel address of a tensor's elements, or a number. It
 /// runs in the current stream of its tensors' device: queued, or at once if it is small
-/// and the stream idle; with OPENREG_EXECUTOR=process the device process loads the
+/// and the stream is idle; with OPENREG_EXECUTOR=process the device process loads the
 /// library and runs it there. An exception that it throws breaks the device, as a failed
-/// check of a GPU's kernel does.
+/// assertion in a GPU's kernel does.
 ///
 /// Kernels live as long as the process, since queued work and graphs refer to them.
 ///

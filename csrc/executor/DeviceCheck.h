@@ -17,8 +17,8 @@ namespace at::native::openreg {
 // docs:begin device-check
 /// CUDA's rules for the devices of an operator's tensors, with CUDA's messages.
 ///
-/// Most operators want all tensors on one device. Element-wise ones also take
-/// 0-dim tensors of the CPU, and indexing takes indices of the CPU.
+/// Most operators want all tensors on one device. Element-wise ones also accept
+/// 0-dim CPU tensors, and indexing accepts CPU tensors as indices.
 // docs:end device-check
 class DeviceCheck {
  public:

@@ -38,7 +38,7 @@ class TensorAliases {
 };
 
 // docs:begin launch
-/// Queues `work(aliases)`, or runs it at once if it is small and the stream idle. The
+/// Queues `work(aliases)`, or runs it at once if it is small and the stream is idle. The
 /// caller makes all checks and allocates the outputs before the launch. An
 /// error in `work` breaks the device.
 template <class Work>

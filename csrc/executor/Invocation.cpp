@@ -109,8 +109,8 @@ Invocation::Factors Invocation::factors() const {
 }
 
 // docs:begin even-product
-/// Whether MKL rounds it the same with any number of threads. It cuts matrices by
-/// threads, and the parts of these are as wide as its kernels.
+/// Whether MKL rounds this product the same with any number of threads: it divides
+/// matrices among the threads, and these can be divided into parts as wide as its kernels.
 bool Invocation::isEvenProduct() const {
   const auto [a, b] = factors();
   const int64_t rows = a.size(-2), columns = b.size(-1);

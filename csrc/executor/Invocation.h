@@ -17,7 +17,7 @@ namespace at::native::openreg {
 /// It lives as long as the call; a QueuedInvocation holds what is queued.
 class Invocation {
  public:
-  /// Throws if the devices of the tensors do not go together.
+  /// Throws if tensors of these devices cannot be mixed.
   Invocation(OperatorInfo& op, ArgumentSpan arguments);
 
   OperatorInfo& op;
@@ -93,8 +93,8 @@ class Invocation {
 
 // docs:begin queued-invocation
 /// The arguments of a kernel that runs later, in their own memory. Tensors are aliases
-/// that own nothing: as on a GPU, memory freed meanwhile goes to later work of the same
-/// stream only. A tensor of the CPU, a number or an index, is copied, for its owner may
+/// that own nothing: as on a GPU, memory freed meanwhile is only given to later work of
+/// the same stream. A CPU tensor (a number or an index) is copied, since its owner may
 /// change it.
 // docs:end queued-invocation
 class QueuedInvocation {

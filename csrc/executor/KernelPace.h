@@ -6,8 +6,8 @@
 namespace at::native::openreg {
 
 // docs:begin kernel-pace
-/// What the kernels of one operator took, compared with a rough estimate. An estimate by
-/// bytes is right for a sum of two tensors, and a hundred times too short for an
+/// How long the kernels of one operator took, compared with a rough estimate. An estimate
+/// by bytes is right for a sum of two tensors, and a hundred times too short for an
 /// interpolation.
 ///
 /// Threads: any. If two call note() at once, one note may be lost.

@@ -174,8 +174,8 @@ namespace {
 // docs:begin threads-for
 // OpenMP lets the threads of a region spin for three milliseconds afterwards. That pays
 // if more regions follow; among many small kernels it takes a processor away from the
-// thread that prepares the next ones. So several threads are for large kernels among
-// large ones: this thread's launches tell.
+// thread that prepares the next ones. So only a large kernel among large ones gets
+// several threads, as judged by the latest launches of this thread.
 int threadsFor(double microseconds) {
   constexpr double kLarge = 100, kAmongLarge = 40, kWeight = 1.0 / 16;
   thread_local double recent = 0;

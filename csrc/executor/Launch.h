@@ -68,8 +68,8 @@ struct KernelNow {
   KernelPace* pace = nullptr; ///< never freed
 };
 
-/// Runs `body` on the calling thread if it is small and the stream idle. Returns false
-/// if it was not run.
+/// Runs `body` on the calling thread if it is small and the stream is idle. Returns
+/// false if it was not run.
 bool tryRun(const KernelNow& kernel, Body body);
 
 /// Runs `body` after the stream's earlier work: on the calling thread if one thread is

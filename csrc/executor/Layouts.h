@@ -19,8 +19,9 @@ inline bool hasLayout(const c10::TensorImpl* tensor) {
 
 // docs:begin layouts
 /// Carries the parts of a tensor across the border between the device and CPU kernels. A
-/// sparse tensor is indices and values, a quantized one a storage and a quantizer, which
-/// may have tensors of its own, a nested one a storage and sizes, which are on the CPU.
+/// sparse tensor consists of indices and values; a quantized one of a storage and a
+/// quantizer, which may have tensors of its own; a nested one of a storage and of sizes,
+/// which are on the CPU.
 // docs:end layouts
 struct PartCrossing {
   c10::Device device; // of the other side

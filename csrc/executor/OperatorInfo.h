@@ -46,8 +46,8 @@ struct KernelRun;
 class StructuredRun;
 
 // docs:begin thread-sums
-/// When a kernel sums up what each of its threads found: with another number of threads
-/// it would round otherwise than the CPU.
+/// When a kernel adds up partial sums of its threads: with another number of threads its
+/// rounding would differ from the CPU's.
 enum class ThreadSums : uint8_t {
   Never,
   IfLargeSum, ///< with one result, or of a tensor that is not contiguous

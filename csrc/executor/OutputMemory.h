@@ -25,8 +25,7 @@ class DeviceMemorySource {
 struct PlannedMemory {
   void* pointer;
   size_t bytes;
-  /// How many allocations of as many bytes the kernel makes before the output's: for
-  /// temporaries.
+  /// How many temporaries of the same size the kernel allocates before the output.
   size_t earlier = 0;
 };
 
@@ -37,20 +36,19 @@ struct HostAllocation {
 };
 
 // docs:begin output-scope
-/// While it lives, it decides about each tensor that the calling thread makes with
+/// While it lives, it decides where each tensor lies that the calling thread makes with
 /// the CPU allocator:
-/// - one that has as many bytes as a planned output, and comes when that one's turn has
-///   come, lies in the memory of that output: a kernel that allocates its output finds
-///   it already made;
-/// - others come from `source`, so that an output lies in the right place when the
-///   kernel returns it. Without a source, or if the source has no memory at once,
-///   they lie in host memory;
-/// - up to `hostBytes` bytes are the host's in any case: a kernel that gets a number
-///   may cast it, and the copy is no output.
+/// - A tensor with as many bytes as the next planned output gets the memory of that
+///   output, so a kernel that allocates its output finds it already made.
+/// - Other tensors come from `source`, so that an output lies in the right place when
+///   the kernel returns it. Without a source, or if the source has no memory without
+///   waiting, they lie in host memory.
+/// - Tensors of up to `hostBytes` bytes always lie in host memory: a kernel may cast a
+///   number that it gets, and the copy is not an output.
 /// Scopes nest; the innermost one counts. It does nothing else to the thread, so an
 /// exception that leaves it leaves nothing behind.
 ///
-/// Threads: a scope is its thread's alone; memory may be freed by any.
+/// Threads: a scope belongs to its thread; memory may be freed by any.
 // docs:end output-scope
 class [[nodiscard]] OutputScope {
  public:

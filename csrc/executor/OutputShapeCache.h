@@ -20,9 +20,9 @@ struct CachedOutputs {
 /// Threads: any.
 class OutputShapeCache {
  public:
-  /// Remembers the outputs of a call, and PlannedMemory::earlier of each where that is
-  /// known. Outputs that are views of something are not made anew by every call, so they
-  /// are not remembered.
+  /// Remembers the outputs of a call, and the PlannedMemory::earlier of each if it is
+  /// known. Outputs that are views are not remembered, since a call does not make them
+  /// anew.
   void add(
       const Signature& key,
       std::span<const Tensor> outputs,

@@ -11,10 +11,10 @@
 namespace at::native::openreg {
 
 // docs:begin rehearsal
-/// While a stream records a graph nothing may run on the device, but the results of a
-/// call must be known, and what its kernel does not support. So the kernel runs on host
-/// memory that stands in for the device's. The values there mean nothing: this is for
-/// operators whose results follow from shapes and numbers.
+/// While a stream records a graph nothing may run on the device. But the executor must
+/// know what results a call has, and whether its kernel supports the call. So the kernel
+/// runs on host memory that stands in for the device's. The values there mean nothing:
+/// this is for operators whose results follow from shapes and numbers.
 // docs:end rehearsal
 struct RehearsedCall {
   /// Of the device: new tensors, arguments, or views of arguments.

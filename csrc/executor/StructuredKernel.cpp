@@ -188,8 +188,8 @@ struct QueuedStructured {
 };
 
 // docs:begin prepared-structured
-/// A call as a graph keeps it: the object and what it works on. Its meta function runs
-/// here, on aliases, and each replay runs the kernel alone.
+/// A call as a graph keeps it: the object and the tensors it works on. Its meta function
+/// runs here, on aliases, and each replay runs only the kernel.
 class StructuredNode {
  public:
   explicit StructuredNode(std::unique_ptr<QueuedInvocation> queued)

@@ -20,17 +20,18 @@ namespace at::native::openreg {
 enum class Form : uint8_t { Functional, InPlace, Out };
 
 // docs:begin structured-run
-/// One run of the C++ object that a structured operator is in PyTorch: its meta function,
-/// then its kernel, on the same object.
+/// One run of a structured operator, which in PyTorch is a C++ object: first its meta
+/// function, then its kernel, on the same object.
 ///
 /// The calling thread runs the meta function on the device's tensors and makes or resizes
-/// the outputs. If the work is small and the stream idle, it runs the kernel at once:
-/// - an element-wise operator's iterator, which the meta function built, is pointed at
-///   the memory of its operands, without a tensor in between;
-/// - any other kernel gets aliases, and outputs that are the CPU's until it has run.
+/// the outputs. If the work is small and the stream is idle, it runs the kernel at once:
+/// - For an element-wise operator, the iterator that the meta function built is pointed
+///   at the memory of its operands. No alias is needed.
+/// - Any other kernel gets aliases, and outputs that count as CPU tensors until it has
+///   run.
 /// Otherwise the arguments are kept, and the stream's thread runs both functions on
-/// aliases, with outputs that are given. A graph keeps the object that has run its meta
-/// function on aliases: a replay runs the kernel alone.
+/// aliases, with the outputs that exist already. A graph keeps the object after its meta
+/// function has run on aliases, so a replay runs only the kernel.
 // docs:end structured-run
 class StructuredRun {
  public:
@@ -131,8 +132,8 @@ class StructuredRun {
 };
 
 // docs:begin structured-kernel
-/// PyTorch's own kernel class, whose outputs are the run's. Generated code derives from
-/// it once more: `infer()` calls `meta()` and `compute()` calls `impl()`, on the arguments
+/// PyTorch's own kernel class, with the outputs of a run. Generated code derives from
+/// this class: `infer()` calls `meta()` and `compute()` calls `impl()`, with the arguments
 /// of the run.
 template <class Native>
 class StructuredKernel : public Native {

@@ -17,10 +17,10 @@ namespace c10::openreg {
 PoolCheckpoint checkpointOf(DeviceIndex device, MempoolId_t pool);
 
 // docs:begin restore-pool
-/// Brings the pool of a checkpoint back to its state. Storages over memory that is free
-/// then must be among `stale`: they keep the address, and free nothing in the end. Those
-/// among `live` own the memory that is allocated again. Throws, and changes nothing, if
-/// the pool has lost a segment or work in other streams holds a block back.
+/// Restores a pool to the state of a checkpoint. Storages whose memory is then free must
+/// be among `stale`: they keep the address, but will not free it. The storages in `live`
+/// own the memory that is allocated again. Throws, and changes nothing, if the pool has
+/// lost a segment or if work in other streams holds a block back.
 void restorePool(
     DeviceIndex device,
     const PoolCheckpoint& checkpoint,

@@ -42,9 +42,9 @@ MempoolId_t graph_pool_handle() {
 // --- a capture that is underway ---------------------------------------------------
 
 // docs:begin graph-capture
-/// What is changed while a stream captures: where its memory comes from, and who draws
-/// from the generators. The destructor changes it back; the pool stays the graph's if
-/// end() succeeded.
+/// What changes while a stream captures: where its memory comes from, and who draws from
+/// the generators. The destructor restores both; if end() succeeded, the graph keeps the
+/// pool.
 class OpenRegGraph::Capture {
  public:
   Capture(

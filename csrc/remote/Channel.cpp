@@ -28,9 +28,10 @@ constexpr uint32_t kClosed = 2;
 constexpr uint32_t kAsleep = 4;
 
 // docs:begin channel-wait
-// Who sleeps on an idle processor is woken late: some 30 us on a virtual machine. Who
-// spins takes the processor from the one who is to answer, if it is the same one. So
-// each side tells where it runs, and who waits for another processor spins for a while.
+// A thread that sleeps on an idle processor is woken late: some 30 us on a virtual
+// machine. A thread that spins takes the processor from the thread that should answer,
+// if both are on the same one. So each side tells where it runs, and a thread whose
+// answer comes from another processor spins for a while.
 constexpr int kPauses = 1000;
 constexpr long kPatience = 100'000'000; // nanoseconds between two looks around
 // docs:end channel-wait

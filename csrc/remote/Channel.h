@@ -13,11 +13,11 @@ namespace c10::openreg::remote {
 enum class Side : uint32_t { Driver = 0, Device = 1 };
 
 // docs:begin channel-turns
-/// One buffer, and a word that says whose turn it is. Who has the turn reads the
-/// message in the buffer, writes another one over it and passes the turn on. So
-/// messages alternate, and the memory needs no other order.
+/// One buffer, and a word that says whose turn it is. The side that has the turn reads
+/// the message in the buffer, overwrites it with another one and passes the turn on. So
+/// messages alternate, and the memory needs no other synchronisation.
 ///
-/// The buffer is larger than any message will be; pages that a long one touched go
+/// The buffer is larger than any message will be; pages that a long message touched go
 /// back to the system.
 ///
 /// Threads: one of each process; close() may be called by any.

@@ -28,9 +28,9 @@ int deviceOfKernelAddress(const void* pointer);
 
 // docs:begin device-process
 /// A process that runs the kernels of one device. There is one per device, so that
-/// one can be lost without the others. It is started when the first kernel wants to
-/// run and ends with this process, or when the device is reset. A thread waits for
-/// its end: a death that nobody asked for breaks the device with orErrorDeviceLost.
+/// one can be lost without the others. It starts with the first kernel and ends with
+/// this process, or when the device is reset. A thread waits for its end: an unexpected
+/// end breaks the device with orErrorDeviceLost.
 ///
 /// Threads: any may call anything.
 // docs:end device-process

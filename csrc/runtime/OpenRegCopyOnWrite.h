@@ -10,12 +10,12 @@ void takeOwnMemory(StorageImpl& storage);
 } // namespace detail
 
 // docs:begin copy-on-write
-/// To be called before work that writes to a storage is launched: if it shares its memory
-/// with copy-on-write clones (`torch._lazy_clone`), it gets a copy of its own, queued in
-/// the current stream of its device; the last one keeps the memory. Work that only reads
-/// takes `data()` and copies nothing.
+/// Call this before launching work that writes to a storage. If the storage shares its
+/// memory with copy-on-write clones (`torch._lazy_clone`), it gets its own copy, which is
+/// queued in the current stream of its device; the last sharer keeps the memory. Work that
+/// only reads uses `data()`, which copies nothing.
 ///
-/// Throws if the device has no memory for the copy; the storage shares it still.
+/// Throws if the device has no memory for the copy; the storage then shares as before.
 ///
 /// Threads: any, but one at a time for a storage, as for its memory.
 inline void beginWrite(StorageImpl& storage) {

@@ -8,11 +8,11 @@
 namespace c10::openreg {
 
 // docs:begin device-type
-/// PrivateUse1, the type for backends from outside; or CUDA, if the library was loaded
-/// with OPENREG_AS=cuda, into a PyTorch whose places for CUDA are empty. Decided once.
+/// PrivateUse1, the type for backends outside of PyTorch; or CUDA, if the library was
+/// loaded with OPENREG_AS=cuda into a PyTorch that was built without it. Decided once.
 DeviceType servedDeviceType();
 
-/// The dispatch key that stands for one of PrivateUse1: of the same functionality, for
+/// The dispatch key to use for one of PrivateUse1: that of the same functionality, for
 /// the type that is served.
 DispatchKey servedKey(DispatchKey key);
 // docs:end device-type

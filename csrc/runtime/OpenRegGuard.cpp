@@ -18,9 +18,9 @@ orEvent_t handleOf(void* event) {
 }
 
 // docs:begin adopted-event
-// An event of PyTorch takes its handle from its first record. To give it one that
-// exists already it is recorded in a stream that does not: the id is the complement
-// of the handle, a negative number, and no stream has such an id.
+// An event of PyTorch gets its handle when it is first recorded. To give it a handle that
+// exists already, it is recorded in a stream that does not exist: the stream's id is the
+// complement of the handle, a negative number, which no stream has.
 StreamId idToAdopt(orEvent_t event) {
   return ~reinterpret_cast<StreamId>(event);
 }

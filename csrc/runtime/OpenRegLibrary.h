@@ -6,8 +6,8 @@
 #include <torch/library.h>
 
 // docs:begin library-impl
-/// TORCH_LIBRARY_IMPL for a key of PrivateUse1, which is CUDA's where that type is
-/// served. A backend with one name needs no more than PyTorch's own macro.
+/// TORCH_LIBRARY_IMPL for a key of PrivateUse1, or for CUDA's key if the library serves
+/// CUDA. A backend with one name needs only PyTorch's own macro.
 #define OPENREG_LIBRARY_IMPL(ns, key, m) \
   OPENREG_LIBRARY_IMPL_AS(ns, key, m, C10_UID)
 // docs:end library-impl

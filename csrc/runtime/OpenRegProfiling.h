@@ -11,8 +11,8 @@ extern std::atomic<int> profilers;
 
 // docs:begin profiling
 /// Whether torch.profiler, or the one of torch.autograd, traces anything in this
-/// process. Who has to ask PyTorch whether the calling thread is traced asks here
-/// first: PyTorch's answer takes ten nanoseconds and more, this is one load.
+/// process. Ask this before asking PyTorch whether the calling thread is traced:
+/// PyTorch's answer takes ten nanoseconds and more, this is one load.
 inline bool profiling() noexcept {
   return detail::profilers.load(std::memory_order_relaxed) != 0;
 }

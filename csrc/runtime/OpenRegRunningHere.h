@@ -6,10 +6,10 @@
 namespace c10::openreg {
 
 // docs:begin running-here
-/// While it lives, the calling thread runs a kernel in `stream`, or is about to. What
-/// such a kernel allocates it uses at once; but memory of the stream that another
-/// thread frees meanwhile may be read by work that is queued behind the kernel. So
-/// the allocator must not hand that out before the work has run.
+/// While it lives, the calling thread runs a kernel in `stream`, or is about to. Such a
+/// kernel uses at once what it allocates. But memory of the stream that another thread
+/// frees meanwhile may still be read by work that is queued behind the kernel. So the
+/// allocator must not hand that memory out before the work has run.
 ///
 /// Threads: an object belongs to one; runsElsewhere() may be called by any.
 // docs:end running-here

@@ -12,8 +12,8 @@ namespace c10::openreg {
 // docs:begin storage-hook
 namespace {
 
-/// What PyTorch calls for the storages that it makes itself, as `torch.UntypedStorage`
-/// does and torch.load(). Without memory the storage gets its own.
+/// PyTorch calls this for the storages that it makes itself, as `torch.UntypedStorage` and
+/// torch.load() do. If it passes no memory, the storage allocates its own.
 intrusive_ptr<StorageImpl> createStorage(
     StorageImpl::use_byte_size_t byBytes,
     SymInt bytes,

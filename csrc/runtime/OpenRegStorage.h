@@ -14,8 +14,8 @@ namespace c10::openreg {
 /// Names, and values that only their writer can read.
 using Description = std::map<std::string, std::string>;
 
-/// A storage of the device, with room for a description. Without one it is a storage as
-/// any other, with an empty pointer behind it.
+/// A storage of the device, with room for a description. Without one it is like any other
+/// storage, except for an empty pointer.
 class OpenRegStorageImpl final : public StorageImpl {
  public:
   using StorageImpl::StorageImpl;

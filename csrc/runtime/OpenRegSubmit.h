@@ -30,9 +30,9 @@ struct Submission {
 };
 
 // docs:begin submission-observer
-/// Is told of every piece of work, on the thread that launches it, before it is
-/// launched or, if that thread runs it, begins. It changes nothing: neither what runs nor
-/// when; so it may wait for no stream.
+/// Is told of every piece of work, on the thread that launches it, before the work is
+/// launched or, if that thread runs it, before it begins. An observer changes neither what
+/// runs nor when, so it may not wait for a stream.
 ///
 /// Threads: called by any number at a time.
 class SubmissionObserver {

@@ -11,9 +11,9 @@ namespace c10::openreg {
 void useThreads(int threads);
 
 // docs:begin single-thread
-/// While it lives, kernels on the calling thread use one thread. A thread that runs small
-/// kernels only never gets a pool of OpenMP threads of its own: with more pools than
-/// processors every parallel region of the process would be slow.
+/// While it lives, kernels on the calling thread use one thread. So a thread that runs
+/// only small kernels never gets its own team of OpenMP threads: with more threads in all
+/// teams than processors, every parallel region of the process would be slow.
 // docs:end single-thread
 class [[nodiscard]] SingleThread {
  public:

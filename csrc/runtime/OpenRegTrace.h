@@ -25,8 +25,8 @@ inline uintptr_t numberOf(const void* handle) {
 uintptr_t numberOf(orStream_t stream);
 
 // docs:begin gpu-trace
-/// Calls one of them, if somebody listens. It takes the GIL, so it is to be called
-/// without locks of ours.
+/// Calls one of them, if somebody listens. It takes the GIL, so call it without holding
+/// any of our locks.
 template <class... Arguments>
 inline void trace(
     void (Trace::*callback)(DeviceType, Arguments...) const,

@@ -54,7 +54,7 @@ def with_bits_of(source, target):
 
 
 def on_host(value):
-    """The chip's memory in the place of a tensor or storage: no copy. Keeps the rest."""
+    """The chip's memory instead of a tensor or storage, without a copy. Keeps the rest."""
     if is_ours(value):
         view = (value.storage_offset(), value.size(), value.stride())
         host = torch.empty(0, dtype=value.dtype)

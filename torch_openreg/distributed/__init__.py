@@ -15,7 +15,7 @@ __all__ = ["ProcessGroupOCCL"]
 
 
 def _register() -> None:
-    """Make occl known to torch.distributed, if torch was built with it."""
+    """Register occl with torch.distributed, if torch was built with it."""
     if distributed.is_available():
         if not IS_CUDA:  # there it is known as nccl
             _add_name()

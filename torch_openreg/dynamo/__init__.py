@@ -39,7 +39,7 @@ def _install_cache_folder() -> None:
 
 # docs:begin wait-for-dynamo
 def install() -> None:
-    """Have Dynamo know the device from its own first moment on."""
+    """Let Dynamo know the device from the moment it is imported."""
     if not IS_CUDA:  # which it knows by itself
         on_import("torch._dynamo.device_interface", _register_interface)
         on_import("torch._dynamo", _install_substitutes)

@@ -51,9 +51,9 @@ def _(grad_out, query, key, value, *others, out_shape=None, **kwargs):
 
 
 # docs:begin attention-fake
-# PyTorch's own says that a seed and an offset come back, which this device has no use
-# for, and that gradients lie in memory as their inputs do: a compiled backward pass
-# would wait for tensors that are not there, and view those that are in the wrong way.
+# PyTorch's own function says that a seed and an offset come back, which this device
+# does not use, and that gradients have the strides of their inputs. A compiled backward
+# pass would expect tensors that do not exist, and view the others in the wrong way.
 @torch.library.register_fake(_forward.default)
 def _(
     query, key, value, attn_bias=None, dropout_p=0.0, is_causal=False, *_, scale=None

@@ -35,7 +35,7 @@ bool takesOneDnn(const Tensor& input, TensorList hx, TensorList params) {
   };
   if (!std::all_of(hx.begin(), hx.end(), isHere) ||
       !std::all_of(params.begin(), params.end(), isHere)) {
-    return false; // for the error of the other way
+    return false; // the other way raises the error
   }
   const ScalarType dtype =
       autocast::is_autocast_enabled(c10::openreg::kDeviceType)

@@ -15,7 +15,7 @@ namespace c10::openreg {
 // docs:begin ipc-ledger
 /// The file. Each block that was sent has a number. A reference to it is either
 /// on its way, which is a count in the file, or held by a process, which is a
-/// lock on that byte of the file: the system takes the locks of a process back
+/// lock on that byte of the file: the system releases the locks of a process
 /// when it ends, in whatever way.
 ///
 /// Threads: any may call anything, of any process.

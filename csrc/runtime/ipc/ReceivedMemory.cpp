@@ -41,8 +41,8 @@ struct ReceivedBlock {
 };
 
 // docs:begin ipc-release
-// The memory may be in use by work that is queued: it is given back behind that,
-// in the current stream, without waiting. On a stream that takes no more work the
+// Queued work may still use the memory. So it is released behind that work, in the
+// current stream, without waiting. On a stream that accepts no more work the
 // callable is destroyed at once.
 void releaseReceived(void* context) {
   std::unique_ptr<ReceivedBlock> received(static_cast<ReceivedBlock*>(context));

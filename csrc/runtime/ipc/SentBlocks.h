@@ -16,9 +16,9 @@
 namespace c10::openreg::ipc {
 
 // docs:begin ipc-sent
-/// Memory that this process has sent. The storages over it hold a number in its
-/// place; the block itself is here until no storage of this process and no other
-/// process uses it.
+/// Memory that this process has sent. Its storages hold a number instead of the block;
+/// the block itself is kept here until no storage of this process and no other process
+/// uses it.
 ///
 /// Threads: any may call anything.
 class SentBlocks {
@@ -28,8 +28,8 @@ class SentBlocks {
   /// A storage over a block that comes back to its own process.
   DataPtr receive(const Message& message);
   bool isOwn(const Message& message);
-  /// Gives back what is no longer used, here or elsewhere. Returns whether there was
-  /// any.
+  /// Frees the blocks that nobody uses any more, here or elsewhere. Returns whether
+  /// there were any.
   bool collect();
 
  private:

@@ -302,7 +302,7 @@ void BlockPool::giveBack(
   }
   const auto units = reserve_.shrink(freeInGrowing, context);
   // docs:begin wait-without-lock
-  // Unmapping waits for the device, and what runs there may need the lock to
+  // Unmapping waits for the device, and the work that runs there may need the lock to
   // come to its end.
   lock.unlock();
   reserve_.unmap(forgotten, units);

@@ -16,9 +16,9 @@ struct PoolRestoration {
 };
 
 // docs:begin pool-checkpoint
-/// Which blocks of a private pool were allocated at some moment. Whoever replays graphs
-/// in another order than that of their captures brings the pool back to the state that
-/// a graph left behind, so that the next capture gets the memory it would have got then.
+/// Which blocks of a private pool were allocated at some moment. Code that replays graphs
+/// in another order than that of their captures restores the pool to the state that a
+/// graph left behind, so that the next capture gets the memory it would have got then.
 // docs:end pool-checkpoint
 class PoolCheckpoint {
  public:

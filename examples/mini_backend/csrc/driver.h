@@ -1,4 +1,4 @@
-// The device: what a vendor's C runtime gives, made of malloc.
+// The device: what a vendor's C runtime provides, made of malloc.
 #pragma once
 
 #include "launch.h"
@@ -36,7 +36,7 @@ inline void miniMemcpyAsync(void* to, const void* from, size_t bytes) {
   }
 }
 
-/// The same, and the copy is done when it returns.
+/// Such a copy, which is done when the call returns.
 inline void miniMemcpy(void* to, const void* from, size_t bytes) {
   miniMemcpyAsync(to, from, bytes);
   miniWait();

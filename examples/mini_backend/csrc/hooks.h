@@ -1,4 +1,4 @@
-// What PyTorch asks of a device besides: random numbers, and a table of functions.
+// What else PyTorch asks of a device: random numbers, and a table of functions.
 #pragma once
 
 #include "driver.h"
@@ -10,7 +10,7 @@
 namespace mini {
 using namespace c10;
 
-// The CPU's numbers, under the device.
+// The CPU's numbers, but a generator of this device.
 struct MiniGenerator final : at::CPUGeneratorImpl {
   explicit MiniGenerator(int index) {
     const int own = index < 0 ? miniCurrentDevice : index;

@@ -1,4 +1,4 @@
-// The devices, and how work gets to them: it is done when the call returns.
+// The devices, and how work reaches them: it is done when the call returns.
 #pragma once
 
 constexpr int kDevices = 2;

@@ -88,8 +88,8 @@ bool isPlainCopy(const Tensor& from, const Tensor& to, bool non_blocking) {
       (from.device() == to.device() || stays(from) || stays(to));
 }
 
-// Else the driver moves bytes, and the host arranges strides, dtypes and lazy
-// conjugation. What lies between the elements of `to` comes back unchanged.
+// Otherwise the driver moves bytes, and the host arranges strides, dtypes and lazy
+// conjugation. The bytes between the elements of `to` come back unchanged.
 Tensor _copy_from(const Tensor& from, const Tensor& to, bool non_blocking) {
   const DeviceGuard on(to.is_cpu() ? from.device() : to.device());
   if (isPlainCopy(from, to, non_blocking)) {
@@ -128,8 +128,8 @@ Tensor relu(const Tensor& self) {
 }
 
 // Copies the arguments to the host, runs the CPU's kernel, copies results back. Devices are
-// compared before; numbers and lengths of sequences may be the CPU's. CPU kernels insist on
-// a generator of the CPU, so one is lent the state of ours.
+// compared first; numbers and lengths of sequences may be on the CPU. CPU kernels insist on
+// a CPU generator, so a temporary one gets the state of ours.
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Generator ours, lent;
   std::optional<Device> common;

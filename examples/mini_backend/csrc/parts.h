@@ -1,4 +1,4 @@
-// Which classes PyTorch is given.
+// Which classes PyTorch gets.
 #pragma once
 
 #include "hooks.h"

@@ -1,4 +1,4 @@
-// What every tensor needs of a device: that it can be made current, and memory.
+// What every tensor needs from a device: it can be made current, and it has memory.
 #pragma once
 
 #include "driver.h"

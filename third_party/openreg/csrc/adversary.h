@@ -47,7 +47,7 @@ class Adversary {
   /// The first tasks since the start, at the places of their numbers.
   std::vector<orScheduledTask> tasks();
 
-  /// Of two pieces of work that could go on, the one with the greater rank does.
+  /// Of two pieces of work that could go on, the one with the higher rank does.
   uint64_t rank(uint64_t order) const;
 
   /// Lets streams run until so many of their tasks are done. Of streams forced

@@ -19,7 +19,7 @@ enum class Kind : uint32_t { Memory = 1, Event = 2 };
 /// An object that its owner shares. It lies in a file that the owner keeps open
 /// and other processes map.
 struct alignas(128) Shared {
-  /// Which object it is, of all the process ever shared; 0: none any more.
+  /// The number of the object among all that the process ever shared; 0: freed.
   std::atomic<uint64_t> stamp;
 
   // Of memory, written before the stamp: where to find it.

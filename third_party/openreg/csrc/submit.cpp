@@ -28,8 +28,8 @@ void noteOrder(
 // work of the default stream. Each pair of streams remembers how far it is in
 // order, so a wait is queued only where there is something new to wait for.
 //
-// No cycle can come of it when two threads submit at once: each looks at the
-// other stream before it takes its own ticket.
+// Two threads that submit at once cannot make a cycle: each looks at the other stream
+// before it takes its own ticket.
 orError_t orderAfterDefault(Stream& stream, Stream& defaultStream) {
   const uint64_t before = defaultStream.submitted();
   if (before <= stream.orderedAfterDefault.load(std::memory_order_acquire)) {
@@ -73,8 +73,8 @@ inline orError_t orderWithDefaultStream(Stream& stream) {
 // docs:end default-stream-order
 
 // docs:begin policy
-// A kernel that runs in another process is waited for by the thread that launches
-// it: better the stream's own, however small the work is.
+// Somebody has to wait for a kernel that runs in another process: better the stream's
+// own thread than the launcher, however small the work is.
 bool mayRunInline(const Work& work) {
   const Runtime& state = runtime();
   const bool hasKernels =
@@ -133,7 +133,7 @@ inline orError_t enter(Stream& stream, const Work& work, uint64_t* finished) {
 }
 
 // docs:begin enter-as-planned
-/// What takes the place of work that a fault plan lets fail.
+/// Takes the place of work that is to fail by a fault plan.
 struct FailByPlan {
   std::unique_ptr<const std::string> message;
 

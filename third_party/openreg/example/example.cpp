@@ -11,7 +11,7 @@
 // docs:begin example
 namespace {
 
-// Every call says how it went; the sentence says what to do about it.
+// Every call returns a code; the sentence says what to do about an error.
 void check(orError_t status) {
   if (status != orSuccess) {
     std::fprintf(

@@ -10,9 +10,9 @@
 typedef struct orGraph_st* orGraph_t;
 
 /* docs:begin capture-modes */
-/** Which threads a capture keeps from calls that are unsafe while it lasts: those
- *  that allocate or free memory, that copy or set and wait, and that ask about or
- *  wait for an event. */
+/** Which threads may not make unsafe calls during a capture. Unsafe are calls that
+ *  allocate or free memory, that copy or set and wait, and that query an event or wait
+ *  for it. */
 typedef enum orStreamCaptureMode OPENREG_INT {
   orStreamCaptureModeGlobal = 0, /* every thread */
   orStreamCaptureModeThreadLocal = 1, /* the thread that began it */
