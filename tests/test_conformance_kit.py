@@ -11,9 +11,10 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-import torch  # noqa: F401 (with its backends; the kit imports it without them)
+import torch  # with its backends; the kit imports it without them
 from torch_conformance.__main__ import main
 from torch_conformance.check import PARTS
+from torch_conformance.checks import operators
 from torch_conformance.levels import LEVELS, NUMBERS, checks, find
 from torch_conformance.outcome import Result, Run, compare
 from torch_conformance.report import badge, html, junit
@@ -224,7 +225,8 @@ def test_the_page_says_what_to_write(run):
     assert "Level 1: name and module: reached" in text
     assert "Level 2: guard: not reached" in text
     assert "it &lt;hangs&gt;" in text and "Level 3" not in text
-    assert 'href="https://guide/device.md"' in text
+    assert 'href="#2"' in text and 'href="https://guide/device.md"' in text
+    assert "<code>synchronizeDevice()</code>" in text
 
 
 def test_the_badge_tells_the_level(run):
@@ -291,11 +293,41 @@ def test_openreg_reaches_the_first_levels(run_kit, tmp_path):
 
 @pytest.mark.slow
 def test_openreg_reaches_every_level(run_kit):
-    """Of the op database a sample; tests/conformance has all of it."""
+    """Of the op database a sample; the next test has all of it."""
     options = ["--every", "25", "--samples", "2", "--jobs", "2"]
     status, shown = run_kit("--device", "openreg", *options)
     assert status == 0, shown
     assert f"openreg: level {NUMBERS[-1]}, " in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [c for c in checks() if c.cases], ids=lambda c: c.id)
+def test_openreg_passes_with_the_whole_op_database(check, run_kit):
+    count = len(check.cases())
+    status, shown = run_kit("--device", "openreg", "--only", check.id)
+    assert status == 0, shown
+    assert f"{count} of {count} checks hold." in shown
+
+
+DRAWS = {
+    "randn": True,  # though the entry sets a seed
+    "nn.functional.dropout": True,
+    "nn.functional.scaled_dot_product_attention": True,  # with dropout
+    "empty": True,
+    "add": False,
+    "nn.functional.gelu": False,
+    "sort": False,
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_what_is_drawn_need_not_be_what_the_cpu_draws(name):
+    op = operators.database()[name]
+    found = [
+        operators.is_random(op, sample)
+        for sample in op.sample_inputs_func(op, "cpu", torch.float32, False)
+    ]
+    assert any(found) is DRAWS[name]
 
 
 @pytest.mark.slow

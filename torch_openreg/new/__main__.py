@@ -13,6 +13,10 @@ DESCRIPTION = """
 Writes a PyTorch backend for a device of your own: a package that builds and trains at
 once, on a stand-in for the driver made of the CPU, with a list of what to replace.
 """
+EPILOG = """
+Without options the package has all parts. Then build it with `pip install
+--no-build-isolation -e .` in its folder, and read its PORTING.md.
+"""
 OPTIONS = {
     "streams": "streams, events and pinned memory",
     "caching": "a caching allocator (needs streams)",
@@ -26,7 +30,9 @@ NEEDS = {"caching": "streams", "graphs": "caching"}
 
 def make_parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog=PROG, description=DESCRIPTION)
+    parser = argparse.ArgumentParser(
+        prog=PROG, description=DESCRIPTION, epilog=EPILOG
+    )
     add = parser.add_argument
     add("name", nargs="?", help='the device, as in torch.device("mychip")')
     add("--to", type=Path, metavar="FOLDER", help="default: torch_NAME, which is new")

@@ -35,6 +35,9 @@ def parser():
         prog="python -m torch_conformance pytorch",
         description="Runs PyTorch's device-generic tests on a device. A test that fails"
         " on the CPU, too, does not count. Needs pytest and expecttest.",
+        epilog="All tests take hours: begin with `--file test_view_ops.py`, or with a"
+        " sample of all files, `--every 50`. The test files have to be those of the"
+        " installed version of torch.",
     )
     add = options.add_argument
     add("--tests", type=Path, required=True, help="`test` of a checkout, or a file")
@@ -126,4 +129,6 @@ def main(arguments):
     print(f"{settings.device}: {passed} tests pass, {bad} fail.")
     if bad:
         print("Next: run one alone, with --tests FILE, or exclude it in vendor.toml.")
+    else:
+        print("Next: more tests, with a smaller --every or without --file.")
     return 1 if bad else 0

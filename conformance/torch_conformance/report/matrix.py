@@ -1,6 +1,7 @@
 """A page that sets several backends side by side: `python -m torch_conformance matrix
 old.json new.json` prints it, each file the --json of a run."""
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -66,13 +67,23 @@ def page(runs, command=""):
     return "\n".join([*lines, ""])
 
 
+def parser():
+    """The options of the command."""
+    options = argparse.ArgumentParser(
+        prog="python -m torch_conformance matrix",
+        description="Prints a page, in Markdown, that sets runs side by side: those of"
+        " several backends, or of one backend over time.",
+        epilog="The files are what `python -m torch_conformance --json` writes; a column"
+        " is named after its file.",
+    )
+    options.add_argument("files", nargs="+", metavar="results.json", help="a run")
+    return options
+
+
 def main(arguments):
     """Prints the page of the runs in some files, named after the files."""
-    if not arguments or "--help" in arguments:
-        print("python -m torch_conformance matrix RESULTS.json ...: see --json")
-        return 0 if arguments else 2
     runs = []
-    for name in arguments:
+    for name in parser().parse_args(arguments).files:
         try:
             runs.append((Path(name).stem, Run.unpacked(Path(name).read_text())))
         except (OSError, ValueError, KeyError, TypeError) as error:
