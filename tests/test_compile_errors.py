@@ -62,3 +62,43 @@ def test_an_operator_that_cannot_be_lowered_is_named_with_a_way_out():
         function(torch.ones(3, device="openreg"))
     for words in ("aten.sin.default", "torch.compiler.disable", "backend='openreg'"):
         assert words in str(raised.value)
+
+
+MIXED = {
+    "the CPU": (torch.add, "cpu", "openreg:0 and cpu!"),
+    "another device": (torch.add, "openreg:1", "openreg:0 and openreg:1!"),
+    "a product": (torch.mm, "cpu", "openreg:0 and cpu!"),
+    "a table": (torch.nn.functional.embedding, "cpu", "cpu and openreg:0!"),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("backend", ["inductor", "openreg"])
+def test_a_mix_up_of_devices_is_refused_with_cudas_sentence(name, backend):
+    function, device, named = MIXED[name]
+    first = torch.zeros(2, 2, device="openreg", dtype=torch.int64)
+    with pytest.raises(
+        RuntimeError,
+        match="Expected all tensors to be on the same device, but found at least two "
+        f"devices, {named}",
+    ):
+        torch.compile(function, backend=backend)(first, first.to(device))
+
+
+def test_a_program_that_worked_refuses_a_tensor_of_elsewhere():
+    double = torch.compile(lambda x, y: x * 2 + y, backend="openreg")
+    x = torch.ones(2, device="openreg")
+    double(x, x)
+    with pytest.raises(RuntimeError, match="found at least two devices, openreg:0 and"):
+        double(x, x.cpu())
+
+
+def test_indices_to_split_at_are_to_be_on_the_cpu_compiled_or_not():
+    """On CUDA too."""
+    x, at = torch.arange(6.0, device="openreg"), torch.tensor([1, 3])
+    split = torch.compile(torch.tensor_split, backend="openreg")
+    for ours, theirs in zip(split(x, at), torch.tensor_split(x, at), strict=True):
+        assert torch.equal(ours, theirs)
+    for function in (split, torch.tensor_split):
+        with pytest.raises(RuntimeError, match="to be on cpu|must be on CPU"):
+            function(x, at.to("openreg"))

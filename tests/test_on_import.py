@@ -40,3 +40,17 @@ def test_who_only_looks_for_a_module_does_not_lose_the_action(name):
     assert calls == []
     importlib.import_module(name)
     assert calls == [1]
+
+
+def test_an_action_that_fails_fails_the_import_each_time(name):
+    calls = []
+
+    def fail():
+        calls.append(1)
+        raise ImportError("a name is no more")
+
+    on_import(name, fail)
+    for _ in range(2):
+        with pytest.raises(ImportError, match="no more"):
+            importlib.import_module(name)
+    assert calls == [1, 1]

@@ -81,13 +81,19 @@ def _add_device() -> None:
 
 
 def _load_compiler() -> None:
-    from torch_openreg import inductor  # noqa: F401
+    from torch_openreg import _names
+
+    with _names.say_the_way_out():
+        from torch_openreg import inductor  # noqa: F401
 
 
 def _load_trees() -> None:
-    from torch_openreg.inductor import _trees
+    from torch_openreg import _names
 
-    _trees.install()
+    with _names.say_the_way_out():
+        from torch_openreg.inductor import _trees
+
+        _trees.install()
 
 
 def _load_packages() -> None:

@@ -35,8 +35,13 @@ class _Finder:
         # Who only looks for a module, with importlib.util.find_spec(), does not load it.
         def load_and_act(module: Any) -> None:
             load(module)
-            for action in self.actions.pop(name, ()):
-                action()
+            waiting = self.actions.get(name, [])
+            while (
+                waiting
+            ):  # if one raises, an import that is tried again gets there too
+                waiting[0]()
+                waiting.pop(0)
+            self.actions.pop(name, None)
 
         loader.exec_module = load_and_act  # type: ignore[method-assign]
         return spec

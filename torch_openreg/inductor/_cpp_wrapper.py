@@ -19,6 +19,7 @@ from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.utils import parallel_num_threads
 
 import torch_openreg
+from torch_openreg import _names
 from torch_openreg._device_name import NAME
 
 _SHIM = re.compile(r"\baoti_torch_cpu_(\w+)(?=\()")
@@ -93,6 +94,7 @@ def _rename(shim: re.Match[str]) -> str:
     return name
 
 
+@_names.overrides(CppWrapperCpu)
 class OpenRegCppWrapper(CppWrapperCpu):
     """The code of a graph, and of those within it."""
 
@@ -181,12 +183,11 @@ class OpenRegCppWrapper(CppWrapperCpu):
             f'extern "C" decltype({shim}) {_SHIM.sub(_rename, f"{shim}(")[:-1]};\n'
             for shim in shims
         )
-        text = _SHIM.sub(_rename, text).replace(_HEAD.strip(), _HEAD + declared, 1)
-        text = name_devices(text).replace(
-            "extra_flags=()", "extra_flags=(library(),)", 1
-        )
+        text = _SHIM.sub(_rename, text)
+        text = name_devices(_names.swap(text, _HEAD.strip(), _HEAD + declared))
+        text = _names.swap(text, "extra_flags=(", "extra_flags=(library(), ")
         kernels = "".join([_PYTHON, *self._kernels, "\n"])
-        code.value = text.replace(_LOAD, kernels + _LOAD, 1) + _WAIT
+        code.value = _names.swap(text, _LOAD, kernels + _LOAD) + _WAIT
         return code, declarations
 
 

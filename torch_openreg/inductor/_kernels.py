@@ -13,7 +13,7 @@ from torch._inductor.codecache import CppCodeCache, CppPythonBindingsCodeCache
 from torch._inductor.codecache import LambdaFuture
 from torch._inductor.utils import clear_on_fresh_cache
 
-from torch_openreg import _C
+from torch_openreg import _C, _names
 
 from ._checks import throw_behind_loops
 
@@ -90,6 +90,7 @@ class _KernelLibrary:
 
 
 @clear_on_fresh_cache
+@_names.overrides(CppCodeCache)
 class OpenRegKernelCache(CppCodeCache):
     """Compiles kernels into libraries of their own, which know nothing of Python."""
 

@@ -17,6 +17,7 @@ from torch._inductor.stream_utils import DEFAULT_STREAM, get_stream_name
 from torch._inductor.utils import parallel_num_threads
 from torch._inductor.virtualized import V
 
+from torch_openreg import _names
 from torch_openreg._device_name import NAME
 
 from ._cpp_wrapper import OpenRegCppWrapper, name_devices, register_device_name
@@ -27,6 +28,7 @@ _PRODUCTS = {"mm": 3, "bmm": 3, "addmm": 6, "baddbmm": 6}
 _FACTOR = re.compile(r"(?:alpha|beta)=(-?[\d.]+)")
 
 
+@_names.overrides(PythonWrapperCodegen)
 class _OpenRegCode:
     """What differs from the code for the CPU: where tensors are made, and how kernels
     are loaded."""
@@ -55,9 +57,8 @@ class _OpenRegCode:
         )
         if device.type != "cpu" or device.index is None:
             return line
-        return line.replace("empty_strided_cpu(", "empty_strided_openreg(", 1).replace(
-            f", {dtype})", f", {dtype}, {device.index})", 1
-        )
+        line = _names.swap(line, "empty_strided_cpu(", "empty_strided_openreg(")
+        return _names.swap(line, f", {dtype})", f", {dtype}, {device.index})")
 
     def define_kernel(
         self,
@@ -67,10 +68,10 @@ class _OpenRegCode:
         gpu: bool = True,
         cpp_definition: str | None = None,
     ) -> None:
-        body = kernel_body.replace(
+        body = _names.swap(
+            kernel_body,
             "async_compile.cpp_pybinding(",
             f"openreg_kernel(async_compile, {kernel_name!r}, {parallel_num_threads()}, ",
-            1,
         )
         super().define_kernel(kernel_name, body, metadata, gpu, cpp_definition)
 
@@ -107,6 +108,7 @@ class _OpenRegCode:
         return code, declarations
 
 
+@_names.overrides(SubgraphPythonWrapperCodegen)
 class OpenRegSubgraphWrapper(_OpenRegCode, SubgraphPythonWrapperCodegen):
     """The code of a graph within a graph: a branch, the body of a loop."""
 
@@ -114,6 +116,7 @@ class OpenRegSubgraphWrapper(_OpenRegCode, SubgraphPythonWrapperCodegen):
         """The outer graph has one."""
 
 
+@_names.overrides(PythonWrapperCodegen)
 class OpenRegWrapper(_OpenRegCode, PythonWrapperCodegen):
     """The code of a graph."""
 
@@ -131,6 +134,7 @@ class OpenRegWrapper(_OpenRegCode, PythonWrapperCodegen):
         return OpenRegWrapper()
 
 
+@_names.overrides(CpuDeviceOpOverrides)
 class OpenRegDeviceOpOverrides(CpuDeviceOpOverrides):
     def set_device(self, device_idx: int) -> str:
         return f"torch.{NAME}.set_device({device_idx})"
