@@ -52,3 +52,17 @@ def test_a_history_tells_who_allocated_and_under_which_name(run_cuda):
     )
     steps = [("part", "START"), ("part", "END")]
     assert run_cuda(code).splitlines() == [str(steps), "True", "None"]
+
+
+def test_an_operator_without_a_kernel_can_be_registered_for_cuda(run_cuda):
+    code = (
+        "x = torch.ones(64, 64, dtype=torch.half, device='cuda')\n"
+        "try:\n    torch._cslt_compress(x)\n"
+        "except NotImplementedError as error:\n    print(error)\n"
+        "impl = torch.library.impl('aten::_cslt_compress', 'cuda')\n"
+        "impl(lambda x: x + 1)\n"
+        "print(torch._cslt_compress(x).device)\n"
+    )
+    error, device = run_cuda(code).splitlines()
+    assert "aten::_cslt_compress" in error and error.endswith('device itself, "cuda"')
+    assert device == "cuda:0"

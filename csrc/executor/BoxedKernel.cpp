@@ -39,7 +39,9 @@ void wrapper_cpu_fallback(
       " with its CPU kernel, but there is none; register one with "
       "torch.library.impl(\"",
       op.operator_name(),
-      "\", \"cpu\") or, for openreg itself, \"openreg\"");
+      "\", \"cpu\") or, for the device itself, \"",
+      c10::DeviceTypeName(c10::openreg::kDeviceType, /*lower_case=*/true),
+      '"');
   // Not kept: the operator may be gone before its next call, and another one have its
   // name.
   OperatorInfo info(op, c10::openreg::kKey, c10::DispatchKey::CPU);
