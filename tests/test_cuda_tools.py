@@ -54,6 +54,22 @@ def test_a_history_tells_who_allocated_and_under_which_name(run_cuda):
     assert run_cuda(code).splitlines() == [str(steps), "True", "None"]
 
 
+def test_a_pool_of_memory_for_nccl_can_be_registered(run_cuda):
+    code = (
+        "import torch.distributed as dist\n"
+        "dist.init_process_group('nccl', store=dist.HashStore(), rank=0, world_size=1)\n"
+        "nccl = dist.group.WORLD._get_backend(torch.device('cuda'))\n"
+        "pool = torch.cuda.MemPool(nccl.mem_allocator)\n"
+        "with torch.cuda.use_mem_pool(pool):\n"
+        "    x = torch.ones(8, device='cuda')\n"
+        "nccl.register_mem_pool(pool)\n"
+        "dist.all_reduce(x); print(x.sum().item(), len(pool.snapshot()))\n"
+        "nccl.deregister_mem_pool(pool)\n"
+        "dist.destroy_process_group()\n"
+    )
+    assert run_cuda(code) == "8.0 1"
+
+
 def test_an_operator_without_a_kernel_can_be_registered_for_cuda(run_cuda):
     code = (
         "x = torch.ones(64, 64, dtype=torch.half, device='cuda')\n"

@@ -190,12 +190,69 @@ print(live.value)
 def test_it_cannot_replace_cudas_that_was_used(run_cuda, library):
     code = """
 torch.ones(1, device="cuda")
-for use in memory.change_current_allocator, lambda a: torch.cuda.MemPool(a.allocator()):
-    try:
-        use(allocator)
-    except RuntimeError as error:
-        print(error)
+try:
+    memory.change_current_allocator(allocator)
+except RuntimeError as error:
+    print(error)
 """
-    swap, pool = run_cuda(CUDA.format(path=library) + code).splitlines()
-    assert swap == "Can't swap an already initialized allocator"
-    assert "pass allocator=None" in pool
+    told = run_cuda(CUDA.format(path=library) + code)
+    assert told == "Can't swap an already initialized allocator"
+
+
+# --- a pool with an allocator of its own ----------------------------------------
+
+POOL = """
+pool = m.MemPool(allocator.allocator())
+assert pool.allocator == allocator.allocator() and calls.value == 0
+before = m.memory_reserved()
+with m.use_mem_pool(pool):
+    x = torch.full((1 << 18,), 2.0, device=name)
+    y = torch.ones(1 << 18, device=name)
+assert (x + y).sum().item() == 3 << 18  # this memory is the device's
+assert (calls.value, live.value) == (1, 2 << 20), (calls.value, live.value)
+assert m.memory_reserved() - before == 4 << 20
+assert [segment["total_size"] for segment in pool.snapshot()] == [2 << 20]
+
+graph = Graph()
+with m.graph(graph, pool=pool.id):
+    z = x * y
+graph.replay()
+assert z.sum().item() == 2 << 18 and calls.value == 2
+
+del z, graph, pool
+assert live.value == 2 << 20, live.value  # the pool is gone, its tensors are not
+del x, y
+m.empty_cache()
+print(live.value)
+"""
+
+
+def test_a_pool_may_have_an_allocator_of_its_own(run):
+    start = "m, name, Graph = openreg, 'openreg', openreg.OpenRegGraph\n"
+    assert run(start + POOL) == "0"
+
+
+def test_a_pool_of_cudas_may_too(run_cuda, library):
+    start = "m, name, Graph = torch.cuda, 'cuda', torch.cuda.CUDAGraph\n"
+    assert run_cuda(CUDA.format(path=library) + start + POOL) == "0"
+
+
+def test_a_pool_whose_allocator_has_no_memory_fails_as_usual(run):
+    code = """
+with openreg.use_mem_pool(openreg.MemPool(allocator.allocator())):
+    try:
+        torch.empty(1 << 40, device="openreg")
+    except torch.OutOfMemoryError as error:
+        print("Tried to allocate" in str(error), live.value)
+"""
+    assert run(code) == "True 0"
+
+
+def test_a_pool_refuses_what_is_no_allocator(run):
+    code = """
+try:
+    openreg.MemPool(allocator)
+except TypeError as error:
+    print(error)
+"""
+    assert "allocator must be what allocator() of an OpenRegPlugg" in run(code)

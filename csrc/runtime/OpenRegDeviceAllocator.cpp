@@ -337,6 +337,13 @@ BlockPool& OpenRegDeviceAllocator::pool(DeviceIndex device) {
   return memoryOf(device).pool();
 }
 
+void OpenRegDeviceAllocator::plugPool(
+    DeviceIndex device,
+    const PoolId& id,
+    const PluggedAllocator& allocator) {
+  memoryOf(device).plugPool(id, allocator);
+}
+
 double OpenRegDeviceAllocator::memoryFraction(DeviceIndex device) {
   return memoryOf(device).fraction();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/OpenRegStream.h"
+#include "runtime/OpenRegUncachedMemory.h"
 #include "runtime/pool/BlockPool.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -43,6 +44,11 @@ class OpenRegDeviceAllocator final : public DeviceAllocator {
   // --- what torch.cuda.memory has and c10 has no words for ---
   /// The pool of a device: private pools, history, snapshots, observers.
   BlockPool& pool(DeviceIndex device);
+  /// Has a retained private pool take its memory from functions of a program.
+  void plugPool(
+      DeviceIndex device,
+      const PoolId& id,
+      const PluggedAllocator& allocator);
   /// The part of a device's memory that this process may use.
   double memoryFraction(DeviceIndex device);
   void setMemoryFraction(double fraction, DeviceIndex device);

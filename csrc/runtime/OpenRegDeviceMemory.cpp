@@ -2,12 +2,20 @@
 
 #include "runtime/OpenRegAddress.h"
 #include "runtime/OpenRegCapture.h"
+#include "runtime/OpenRegPluggedSegments.h"
 #include "runtime/OpenRegRunningHere.h"
 
 #include <memory>
 
 namespace c10::openreg {
 namespace {
+
+// Memory for what is being captured: it is not part of the graph itself.
+std::unique_ptr<RelaxedCapture> relaxedFor(void* stream) {
+  return isCapturing(static_cast<orStream_t>(stream))
+      ? std::make_unique<RelaxedCapture>()
+      : nullptr;
+}
 
 /// An openreg device as the pool sees it.
 class PoolDevice final : public BlockDevice {
@@ -19,7 +27,9 @@ class PoolDevice final : public BlockDevice {
     return mallocOn(index_, bytes);
   }
   void unmapSegment(void* segment) override {
-    OPENREG_CHECK_WARN(orFree(segment));
+    if (!unmapPluggedSegment(segment)) {
+      OPENREG_CHECK_WARN(orFree(segment));
+    }
   }
 
   // As on CUDA a range is somewhat larger than the device, so that one is enough. Other
@@ -93,13 +103,6 @@ class PoolDevice final : public BlockDevice {
   }
 
  private:
-  // Memory for what is being captured: it is not part of the graph itself.
-  static std::unique_ptr<RelaxedCapture> relaxedFor(Stream stream) {
-    return isCapturing(static_cast<orStream_t>(stream))
-        ? std::make_unique<RelaxedCapture>()
-        : nullptr;
-  }
-
   const int index_;
 };
 
@@ -137,6 +140,15 @@ bool DeviceMemory::isRefusedByPlan() {
     blockDevice_->checkUsable();
   }
   return fault.kind == orFaultOom;
+}
+
+void DeviceMemory::plugPool(PoolId id, const PluggedAllocator& allocator) {
+  const auto map = [allocator, device = device_](size_t bytes, void* stream) {
+    const auto relaxed = relaxedFor(stream);
+    return mapPluggedSegment(
+        allocator, bytes, device, static_cast<orStream_t>(stream));
+  };
+  pool_.setSource(id, map);
 }
 
 void DeviceMemory::lose() {

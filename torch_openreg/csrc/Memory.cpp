@@ -35,6 +35,13 @@ py::dict toDict(const StatArray& stats) {
   return dict;
 }
 
+c10::openreg::PluggedAllocator toAllocator(intptr_t allocate, intptr_t free) {
+  c10::openreg::PluggedAllocator functions;
+  functions.allocate = reinterpret_cast<decltype(functions.allocate)>(allocate);
+  functions.free = reinterpret_cast<decltype(functions.free)>(free);
+  return functions;
+}
+
 // The keys of torch.cuda.memory_stats_as_nested_dict().
 py::dict memoryStats(int64_t device) {
   const auto stats =
@@ -136,12 +143,21 @@ void addMemory(py::module_& module) {
   module.def(
       "_plugAllocator",
       torch::wrap_pybind_function([](intptr_t allocate, intptr_t free) {
-        c10::openreg::PluggedAllocator functions;
-        functions.allocate =
-            reinterpret_cast<decltype(functions.allocate)>(allocate);
-        functions.free = reinterpret_cast<decltype(functions.free)>(free);
-        c10::openreg::plugAllocator(functions);
+        c10::openreg::plugAllocator(toAllocator(allocate, free));
       }),
+      py::arg("allocate"),
+      py::arg("free"));
+  module.def(
+      "_plugPool",
+      torch::wrap_pybind_function([](int64_t device,
+                                     const c10::openreg::PoolId& id,
+                                     intptr_t allocate,
+                                     intptr_t free) {
+        getOpenRegDeviceAllocator().plugPool(
+            toExistingIndex(device), id, toAllocator(allocate, free));
+      }),
+      py::arg("device"),
+      py::arg("id"),
       py::arg("allocate"),
       py::arg("free"));
   module.def("_emptyCache", torch::wrap_pybind_function_no_gil([] {

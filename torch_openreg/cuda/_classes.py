@@ -73,28 +73,26 @@ class _MemPool:
 
     def __init__(
         self,
-        allocator: Any = None,
+        allocator: _cuda_CUDAAllocator | None = None,
         is_user_created: bool = True,
         use_on_oom: bool = False,
         no_split: bool = False,
     ) -> None:
-        if allocator is not None:
-            raise RuntimeError(
-                "a MemPool with an allocator of its own is not supported by this "
-                "CUDA, which is software: pass allocator=None"
-            )
         torch.cuda._lazy_init()
+        self._allocator = allocator
         self._id = _C._graphPoolHandle()
         for device in range(_C._getDeviceCount()):
             _C._retainPool(device, self._id, use_on_oom, not no_split)
+            if allocator is not None and allocator.functions:
+                _C._plugPool(device, self._id, *allocator.functions)
 
     @property
     def id(self) -> tuple[int, int]:
         return self._id
 
     @property
-    def allocator(self) -> None:
-        return None
+    def allocator(self) -> _cuda_CUDAAllocator | None:
+        return self._allocator
 
     def use_count(self) -> int:
         return max(_C._poolUsers(i, self._id) for i in range(_C._getDeviceCount()))

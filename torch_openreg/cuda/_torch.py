@@ -14,7 +14,7 @@ from torch_openreg import _C, openreg
 from torch_openreg._on_import import on_import
 from torch_openreg.openreg import _sharing
 
-from . import _libraries, _refusals
+from . import _classes, _libraries, _refusals
 
 
 def install() -> None:
@@ -228,3 +228,12 @@ def _install_nccl() -> None:
     distributed_c10d._NCCL_AVAILABLE = True
     distributed_c10d.default_pg_nccl_timeout = constants.default_pg_timeout
     distributed_c10d.__all__ += ["ProcessGroupNCCL"]
+    # Ranks read each other's memory wherever it comes from.
+    allocator = _classes._cuda_CUDAAllocator()
+    ProcessGroupOCCL.mem_allocator = property(lambda self: allocator)
+    for name in ("register_mem_pool", "deregister_mem_pool"):
+        setattr(ProcessGroupOCCL, name, _register_pool)
+
+
+def _register_pool(self: Any, pool: Any, *args: Any, **kwargs: Any) -> None:
+    """What a NIC would have to know."""

@@ -3,7 +3,7 @@
 import contextlib
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -84,30 +84,44 @@ def attach_out_of_memory_observer(
     _C._observeOutOfMemory(observer)
 
 
+def _functions_of(allocator: Any) -> tuple[int, ...]:
+    """The addresses of an allocator's two functions; none for the device's own."""
+    functions = () if allocator is None else allocator
+    are_addresses = isinstance(functions, (list, tuple)) and all(
+        isinstance(function, int) for function in functions
+    )
+    if not are_addresses or len(functions) not in (0, 2):
+        raise TypeError(
+            "allocator must be what allocator() of an OpenRegPluggableAllocator "
+            f"gives, or None for the device's own, but got {allocator!r}"
+        )
+    return tuple(functions)
+
+
 class MemPool:
     """A pool of memory of its own, for use with :func:`use_mem_pool`.
 
     Args:
-        allocator: None: its memory is that of the device's allocator
+        allocator: where its segments come from, as
+            :meth:`OpenRegPluggableAllocator.allocator` tells; None: from the device
         use_on_oom: let other allocations use it before they fail
         no_split: hand out its segments whole
     """
 
     def __init__(
         self,
-        allocator: None = None,
+        allocator: Sequence[int] | None = None,
         use_on_oom: bool = False,
         no_split: bool = False,
     ) -> None:
-        if allocator is not None:
-            raise TypeError(
-                "a MemPool is of the device's allocator: pass allocator=None, but "
-                f"got {type(allocator).__name__}"
-            )
+        functions = _functions_of(allocator)
         _lazy_init()
+        self.allocator = allocator
         self.id = _C._graphPoolHandle()
         for device in range(device_count()):
             _C._retainPool(device, self.id, use_on_oom, not no_split)
+            if functions:
+                _C._plugPool(device, self.id, *functions)
 
     def use_count(self) -> int:
         """How many hold it: this object, and contexts it is used in."""

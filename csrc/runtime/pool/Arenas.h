@@ -11,6 +11,9 @@
 
 namespace c10::openreg {
 
+/// Gives memory for work of a stream, as BlockDevice::mapSegment() does.
+using SegmentSource = std::function<void*(size_t bytes, void* stream)>;
+
 /// The memory behind a PoolId: its free blocks, for each stream. The pool's lock
 /// guards it.
 struct PoolArena {
@@ -38,6 +41,7 @@ struct PoolArena {
   int users = 0; // with none its unused segments may be given back
   bool splits = true;
   bool lastResort = false; // others may use it before they fail
+  SegmentSource source; // empty: the device
   size_t segments = 0;
   // For small and for large blocks, counted while garbage is collected.
   uint64_t searches[2] = {};

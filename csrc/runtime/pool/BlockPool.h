@@ -172,6 +172,13 @@ class BlockPool {
     arenas_.at(id).splits = false;
   }
 
+  /// Segments of a retained pool come from elsewhere, and do not grow. They go back by
+  /// BlockDevice::unmapSegment(), as all do.
+  void setSource(PoolId id, SegmentSource source) {
+    const std::lock_guard lock(lock_);
+    arenas_.at(id).source = std::move(source);
+  }
+
   // --- checkpoints of private pools ---
 
   /// Which blocks of a private pool are allocated now.

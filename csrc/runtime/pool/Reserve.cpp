@@ -13,7 +13,8 @@ PoolBlock* Reserve::map(
       this->bytes() > limit_ - bytes) {
     return nullptr;
   }
-  if (sizes_.config().expandableSegments) {
+  const SegmentSource& source = home.arena.source;
+  if (sizes_.config().expandableSegments && !source) {
     PoolBlock* room = segments_.findRoom(home, size);
     room = room ? room : addRange(home, size, context);
     if (room) {
@@ -24,7 +25,8 @@ PoolBlock* Reserve::map(
       return block;
     }
   }
-  void* pointer = device_.mapSegment(bytes, home.stream);
+  void* pointer = source ? source(bytes, home.stream)
+                         : device_.mapSegment(bytes, home.stream);
   if (!pointer) {
     return nullptr;
   }

@@ -187,6 +187,32 @@ TEST_F(BlockPoolPrivateTest, APoolCanBeTheLastResort) {
   EXPECT_EQ(pool.stats().outOfMemory, 2);
 }
 
+TEST_F(BlockPoolPrivateTest, SegmentsOfAPoolCanComeFromElsewhere) {
+  PoolConfig growing;
+  growing.expandableSegments = true;
+  pool.setConfig(growing);
+  std::vector<size_t> given;
+  pool.retainPool(kMine);
+  pool.setSource(kMine, [&](size_t bytes, void* of) {
+    given.push_back(bytes);
+    return given.size() < 3 ? device.mapSegment(bytes, of) : nullptr;
+  });
+  begin(kMine);
+  char* mine = take(512);
+  EXPECT_EQ(take(512), mine + 512);
+  EXPECT_NE(take(12 * kMiB), nullptr);
+  EXPECT_EQ(take(12 * kMiB), nullptr);
+  end(kMine);
+  EXPECT_NE(take(12 * kMiB), nullptr);
+  EXPECT_EQ(given, (std::vector<size_t>{2 * kMiB, 12 * kMiB, 12 * kMiB}));
+  EXPECT_EQ(device.segments.size(), 2u); // the common pool's grow
+  pool.free(mine);
+  pool.free(mine + 512);
+  pool.releasePool(kMine);
+  pool.emptyCache(kMine);
+  EXPECT_EQ(device.segments.count(mine), 0u);
+}
+
 TEST_F(BlockPoolPrivateTest, BlocksOfAPoolCanBeKeptWhole) {
   pool.retainPool(kMine);
   pool.doNotSplitInPool(kMine);

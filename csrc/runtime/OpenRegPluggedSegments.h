@@ -1,0 +1,21 @@
+// Segments of private pools that functions of a program give, in the device's place.
+//
+// Threads: any may call anything.
+#pragma once
+
+#include "runtime/OpenRegUncachedMemory.h"
+
+namespace c10::openreg {
+
+/// Memory of a device from such a function, or nullptr if it has none.
+void* mapPluggedSegment(
+    const PluggedAllocator& allocator,
+    size_t bytes,
+    int device,
+    orStream_t stream);
+
+/// Gives it back to the function's twin. Returns false if the memory is not of this
+/// kind.
+bool unmapPluggedSegment(void* segment);
+
+} // namespace c10::openreg
