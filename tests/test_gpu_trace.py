@@ -170,7 +170,8 @@ def test_a_wait_for_the_device_is_reported(told, wait):
 
 
 @pytest.mark.parametrize(
-    "wait", ["m.current_stream().synchronize()", "x.cpu()", "x[0].item()"]
+    "wait",
+    ["m.current_stream().synchronize()", "x.cpu()", "x[0].item()", "x.nonzero()"],
 )
 def test_a_wait_for_a_stream_is_reported(told, wait):
     stream, waits = told(f"""

@@ -1,6 +1,7 @@
 #include "executor/FallbackCount.h"
 
 #include "runtime/OpenRegSyncDebug.h"
+#include "runtime/OpenRegTrace.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
@@ -106,7 +107,7 @@ FallbackCount& FallbackCount::of(const char* name, FallbackKind kind) {
 bool FallbackCount::isWatched() {
   using namespace c10::openreg;
   return policy() == Policy::Error ||
-      get_sync_debug_mode() != SyncDebugMode::Disabled;
+      get_sync_debug_mode() != SyncDebugMode::Disabled || isTraced();
 }
 
 void FallbackCount::noteFirst() const {
@@ -115,7 +116,7 @@ void FallbackCount::noteFirst() const {
   }
 }
 
-void FallbackCount::judge() const {
+void FallbackCount::judge(orStream_t stream) const {
   if (kind_ == FallbackKind::FirstCall) {
     return;
   }
@@ -125,7 +126,7 @@ void FallbackCount::judge() const {
       wordsFor(kind_).refusal,
       ", which OPENREG_FALLBACK=error forbids; with allow or warn it runs");
   if (kind_ == FallbackKind::Waits && alwaysWaits(name_)) {
-    c10::openreg::noteSynchronization();
+    c10::openreg::noteSynchronization(stream);
   }
 }
 

@@ -2,6 +2,8 @@
 // forbidden.
 #pragma once
 
+#include <openreg.h>
+
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -33,13 +35,14 @@ class FallbackCount {
 
   /// Counts a call; warns the first time or throws, if OPENREG_FALLBACK says so: a first
   /// call is never refused.
-  /// Operators that wait on a GPU as well are also reported to OpenRegSyncDebug.h.
-  void note() {
+  /// An operator that waits on a GPU as well is also reported to OpenRegSyncDebug.h,
+  /// with the stream that is waited for.
+  void note(orStream_t stream = nullptr) {
     if (calls_.fetch_add(1, std::memory_order_relaxed) == 0) {
       noteFirst();
     }
     if (isWatched()) {
-      judge();
+      judge(stream);
     }
   }
 
@@ -57,7 +60,7 @@ class FallbackCount {
 
   static bool isWatched();
   void noteFirst() const;
-  void judge() const;
+  void judge(orStream_t stream) const;
 
   const char* const name_;
   const FallbackKind kind_;

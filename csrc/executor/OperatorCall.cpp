@@ -91,7 +91,7 @@ class OperatorCall {
       if (C10_UNLIKELY(c10::openreg::isCapturing(call_.stream))) {
         return capture(nullptr);
       }
-      op.waits.note();
+      op.waits.note(call_.stream.stream());
       return wait();
     }
     if (trySmall()) {

@@ -25,7 +25,9 @@ SyncDebugMode get_sync_debug_mode() noexcept {
   return current.load(std::memory_order_relaxed);
 }
 
-void noteSynchronization() {
+namespace {
+
+void judgeSynchronization() {
   const SyncDebugMode mode = get_sync_debug_mode();
   if (C10_LIKELY(mode == SyncDebugMode::Disabled)) {
     return;
@@ -36,8 +38,10 @@ void noteSynchronization() {
   TORCH_WARN(sentence);
 }
 
+} // namespace
+
 void noteSynchronization(orStream_t stream) {
-  noteSynchronization();
+  judgeSynchronization();
   trace(&Trace::trace_gpu_stream_synchronization, numberOf(stream));
 }
 

@@ -18,7 +18,4 @@ SyncDebugMode get_sync_debug_mode() noexcept;
 /// tells PyTorch's GPU trace.
 void noteSynchronization(orStream_t stream);
 
-/// Does what the mode says, where no single stream is waited for.
-void noteSynchronization();
-
 } // namespace c10::openreg

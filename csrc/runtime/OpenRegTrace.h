@@ -24,6 +24,11 @@ inline uintptr_t numberOf(const void* handle) {
 /// How programs name a stream. To those for CUDA a default stream is 0.
 uintptr_t numberOf(orStream_t stream);
 
+/// Whether somebody listens.
+inline bool isTraced() noexcept {
+  return c10::impl::GPUTrace::get_trace() != nullptr;
+}
+
 // docs:begin gpu-trace
 /// Calls one of them, if somebody listens. It takes the GIL, so call it without holding
 /// any of our locks.
