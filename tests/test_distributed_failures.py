@@ -119,6 +119,29 @@ def test_ranks_that_are_all_killed_leave_no_segment(ranks, tmp_path):
     assert not theirs & set().union(*map(segments, processes))
 
 
+def test_a_timeout_can_be_extended_until_a_call_has_ended(ranks):
+    """As Inductor does after it has found compiled code in its cache on one rank."""
+    ranks(
+        FAILS
+        + """
+    join(timeout=timedelta(seconds=20))
+    group = dist.new_group(timeout=timedelta(milliseconds=200), backend="occl")
+    x = torch.ones(8, device=device)
+    occl = group._get_backend(device)
+    occl._add_ephemeral_timeout(timedelta(hours=1))
+    dist.all_reduce(x, group=group)
+    torch.openreg.synchronize()
+    if rank == 0:
+        occl._add_ephemeral_timeout(timedelta(milliseconds=300))
+        start = time.monotonic()
+        fails(lambda: dist.all_reduce(x, group=group), "rank 1", "timeout")
+        assert time.monotonic() - start >= 0.5
+    dist.barrier()
+    """,
+        joins=False,
+    )
+
+
 def test_a_rank_that_does_not_come_is_named_when_the_timeout_is_over(ranks):
     ranks(
         FAILS

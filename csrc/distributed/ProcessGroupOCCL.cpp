@@ -83,6 +83,8 @@ struct ProcessGroupOCCL::RunningCall {
   std::shared_ptr<Outcome> outcome;
   std::vector<Step> steps;
   std::chrono::milliseconds timeout;
+  int64_t extraTime;
+  std::shared_ptr<ExtraTime> extraTimeOfGroup;
   std::vector<std::shared_ptr<int>> sources; // steps point to them
   int rankInWorld;
 
@@ -103,6 +105,9 @@ struct ProcessGroupOCCL::RunningCall {
         }
       }
       outcome->end();
+      if (int64_t used = extraTime; used > 0) {
+        extraTimeOfGroup->compare_exchange_strong(used, 0);
+      }
     } catch (const std::exception& error) {
       const bool late = std::chrono::steady_clock::now() >= deadline;
       const bool isNews = !group->failed(); // and nobody here has ended it
@@ -218,6 +223,8 @@ ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::launch(
       batch.outcome,
       job.steps,
       job.timeout,
+      job.extraTime,
+      extraTime_,
       job.sources,
       static_cast<int>(ranksInWorld_[static_cast<size_t>(getRank())])});
   // docs:end launch-collective
@@ -249,7 +256,8 @@ ProcessGroupOCCL::WorkPtr ProcessGroupOCCL::start(Job job) {
   }
   const c10::openreg::WithoutFaults part; // of the collective
   if (job.timeout == c10d::kUnsetTimeout) {
-    job.timeout = options_->timeout;
+    job.extraTime = *extraTime_;
+    job.timeout = options_->timeout + std::chrono::milliseconds(job.extraTime);
   }
   if (!batch_) {
     return launchRecorded(
@@ -297,6 +305,7 @@ void ProcessGroupOCCL::Batch::add(Job other) {
   append(job->outputs, other.outputs);
   append(job->sources, other.sources);
   job->timeout = std::max(job->timeout, other.timeout);
+  job->extraTime = std::max(job->extraTime, other.extraTime);
 }
 
 void ProcessGroupOCCL::startCoalescing() {

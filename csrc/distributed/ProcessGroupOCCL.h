@@ -61,6 +61,11 @@ class ProcessGroupOCCL final : public c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override {
     options_->timeout = timeout;
   }
+  /// Calls without a timeout of their own have so much more time until one has ended:
+  /// for ranks that do other things at different speeds before it.
+  void extendTimeout(std::chrono::milliseconds extra) {
+    *extraTime_ += extra.count();
+  }
   bool supportsSplitting() const override {
     return true;
   }
@@ -149,6 +154,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
     Tensors inputs;
     Tensors outputs;
     std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
+    int64_t extraTime = 0; ///< that is part of it, in milliseconds
     /// Whom messages came from, in the place that each points to.
     std::vector<std::shared_ptr<int>> sources = {};
     bool hostWaits = false;
@@ -197,6 +203,8 @@ class ProcessGroupOCCL final : public c10d::Backend {
   std::mutex membersMutex_;
   std::shared_ptr<const FlightRecorder::Members> members_;
   std::atomic<uint64_t> monitored_{0};
+  using ExtraTime = std::atomic<int64_t>; // in milliseconds
+  const std::shared_ptr<ExtraTime> extraTime_ = std::make_shared<ExtraTime>(0);
   std::optional<Batch> batch_;
   std::map<std::vector<int>, int> splits_; // how often each was split off
 };

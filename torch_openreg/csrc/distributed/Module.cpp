@@ -82,6 +82,8 @@ void addGroup(py::module_& module) {
           })
       // Ranks outside of a group that is split off have nothing to do.
       .def("perform_nocolor_split", [](ProcessGroupOCCL&, const py::object&) {})
+      // What ProcessGroupNCCL calls it; Inductor does after a hit of its cache.
+      .def("_add_ephemeral_timeout", &ProcessGroupOCCL::extendTimeout)
       .def("abort", &ProcessGroupOCCL::abort, release)
       .def("_shutdown", &ProcessGroupOCCL::shutdown, release)
       .def(
