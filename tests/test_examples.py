@@ -12,6 +12,12 @@ EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.
 QUICKSTART = next(path for path in EXAMPLES if path.name == "quickstart.py")
 SHORT = {"quickstart.py": ["--steps", "3"], "compile.py": ["--steps", "6"]}
 RANKS = {"distributed.py": ["torch_openreg.launch", "--devices", "4"]}
+SHOWN = {
+    "compile.py": (
+        *("eager", "compiled", "reduce-overhead", "100%", "first step", "ms each"),
+        *("kernels, ", "the same losses three times: True"),
+    )
+}
 SLOW = {"compile.py"}  # waits for a C++ compiler
 
 
@@ -29,6 +35,8 @@ def test_example_succeeds_without_a_terminal(example, run_script):
     if start:
         assert "the same: True" in result.stdout  # stderr: DDP lacks a timer of ours
         return
+    for words in SHOWN.get(example.name, ()):
+        assert words in result.stdout
     # torch's profiler tells when it starts and stops.
     lines = result.stderr.splitlines()
     assert [line for line in lines if not line.startswith("USDT:")] == []
