@@ -55,6 +55,23 @@ def test_children_are_quiet_and_have_the_device_too(start):
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_a_cuda_script_is_estimated_in_cudas_place(start, tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import torch\nx = torch.ones(1 << 20, device='cuda')\n(x * 2).sum().item()"
+    )
+    command = "torch_openreg.memory", "estimate", "program.py", "--profile", "l4"
+    told = printed(start("-m", *command, OPENREG_AS="cuda"))
+    assert "cuda:0, NVIDIA L4, " in told
+    assert "fits: cuda:0 reserved 22.00 MiB of " in told
+
+
+def test_a_package_that_torch_loads_can_be_run_as_a_command(start):
+    """`python -m` looks for it before it imports it, and torch's import loads it."""
+    command = "torch_openreg.distributed", "--help"
+    told = [printed(start("-m", *command, OPENREG_AS=name)) for name in ("cuda", "")]
+    assert "estimate" in told[0] == told[1]
+
+
 def test_enable_comes_before_torch(start):
     code = (
         "import torch_openreg.cuda; torch_openreg.cuda.enable(); import torch\n"

@@ -150,16 +150,25 @@ class _TorchFirst:
 
         # The machinery would load again what it finds there.
         loaded = sys.modules.pop(name, None)
-        return loaded and ModuleSpec(name, _Loaded(loaded))
+        return loaded and _LoadedModule(loaded).find_spec(name, path)
 
 
-class _Loaded:
-    """Loads what torch's import has loaded."""
+class _LoadedModule:
+    """Finds and loads a module that torch's import has loaded. `python -m` looks for
+    a package before it imports it, so it is found until it is imported."""
 
     def __init__(self, module: Any) -> None:
         self.module, self.spec = module, module.__spec__
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if name != self.spec.name:
+            return None
+        is_package = hasattr(self.module, "__path__")
+        return ModuleSpec(name, self, is_package=is_package)
 
     def create_module(self, spec: ModuleSpec) -> Any:
+        sys.meta_path.remove(self)
         return self.module
 
     def exec_module(self, module: Any) -> None:

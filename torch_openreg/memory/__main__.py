@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from torch_openreg._device_name import NAME
+
 from . import __doc__ as usage
 from ._estimate import estimate
 from ._page import page
@@ -92,7 +94,7 @@ def estimate_script(arguments: list[str]) -> object:
         if (value := getattr(options, name)) is not None:
             os.environ[variable] = value
     try:
-        torch.openreg.init()
+        torch.get_device_module(NAME).init()
     except RuntimeError as error:
         return fail(error)
 

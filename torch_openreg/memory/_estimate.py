@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 
 from torch_openreg import _C
+from torch_openreg._device_name import A_NAME, NAME
 
 from ._phases import PHASES, Peak, Peaks, Phases
 from ._snapshot import (
@@ -139,13 +140,12 @@ class Estimate:
     # While it runs
 
     def __enter__(self) -> "Estimate":
-        torch.openreg.init()
+        module = torch.get_device_module(NAME)
+        module.init()
         self.devices, self.error = [], None
-        count = torch.openreg.device_count()
+        count = module.device_count()
         self._all = [
-            DeviceEstimate(
-                i, torch.openreg.get_device_name(i), torch.openreg.mem_get_info(i)[1]
-            )
+            DeviceEstimate(i, module.get_device_name(i), module.mem_get_info(i)[1])
             for i in range(count)
         ]
         self._tensors = [_Tensors() for _ in range(count)]
@@ -170,7 +170,7 @@ class Estimate:
         self._phases.stop()
         self._peaks.stop()
         self._follow()
-        torch.openreg.memory._record_memory_history(None)
+        torch.get_device_module(NAME).memory._record_memory_history(None)
         if isinstance(error, torch.OutOfMemoryError):
             self.error = str(error).partition("\n")[0]
         for device, tensors in zip(self._all, self._tensors, strict=True):
@@ -184,7 +184,7 @@ class Estimate:
 
     @staticmethod
     def _record(**options) -> None:
-        torch.openreg.memory._record_memory_history(
+        torch.get_device_module(NAME).memory._record_memory_history(
             context="alloc", stacks="python", max_entries=ENTRIES, **options
         )
 
@@ -211,7 +211,7 @@ class Estimate:
         return self._marks[i][1] if i < len(self._marks) else "other"
 
     def _follow(self) -> None:
-        snapshot = torch.openreg.memory._snapshot()
+        snapshot = torch.get_device_module(NAME).memory._snapshot()
         for device, tensors in enumerate(self._tensors):
             after = allocated(snapshot["segments"], device)
             trace = snapshot["device_traces"][device]
@@ -225,8 +225,8 @@ class Estimate:
         """Print the figures, and whether it fits."""
         if not self.devices:
             print(
-                "No memory of an openreg device was used. Does the program choose "
-                'its device, such as "openreg" or '
+                f"No memory of {A_NAME} device was used. Does the program choose "
+                f'its device, such as "{NAME}" or '
                 "torch.accelerator.current_accelerator()?"
             )
         for device in self.devices:
@@ -237,7 +237,7 @@ class Estimate:
             failed = len(device.failures)
             after = f", after {failed} failed allocations" if failed else ""
             print(
-                f"fits: openreg:{device.index} reserved {size(device.peak.reserved)} "
+                f"fits: {NAME}:{device.index} reserved {size(device.peak.reserved)} "
                 f"of {size(device.total)} at most{after}"
             )
 
@@ -252,7 +252,7 @@ class Estimate:
             workspace = size(device.library_workspace)
             figures.append((workspace, "", device.library_note))
         table(
-            f"openreg:{device.index}, {device.name}, {size(device.total)}",
+            f"{NAME}:{device.index}, {device.name}, {size(device.total)}",
             ("allocated", "reserved", "at the peak of"),
             figures,
             right=2,
