@@ -2,7 +2,10 @@
 // table of many columns has small letters (guide.css).
 document.addEventListener("DOMContentLoaded", () => {
   const ends = /(?<=[_./:])(?=[A-Za-z_])|(?<=[a-z]{3})(?=[A-Z])/;
-  for (const word of document.querySelectorAll("td code .pre")) {
+  for (const word of document.querySelectorAll("td code .pre, td a, td a span")) {
+    if (word.childElementCount) {
+      continue; // its words are further in
+    }
     const parts = word.textContent.split(ends);
     word.replaceChildren(
       ...parts.flatMap((part, i) =>
