@@ -39,8 +39,9 @@ class TensorAliases {
 
 // docs:begin launch
 /// Queues `work(aliases)`, or runs it at once if it is small and the stream is idle. The
-/// caller makes all checks and allocates the outputs before the launch. An
-/// error in `work` breaks the device.
+/// aliases are CPU tensors over the memory of `tensors.reads`, then of `tensors.writes`.
+/// The caller makes all checks and allocates the outputs before the launch. An error in
+/// `work` breaks the device.
 template <class Work>
 void launch(
     const char* name,
