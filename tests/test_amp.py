@@ -51,7 +51,7 @@ def test_the_type_is_float16_by_default():
 
 
 @pytest.mark.parametrize("dtype", [HALF, BRAIN])
-def test_the_type_asked_for_is_computed_in(dtype):
+def test_the_requested_type_is_used(dtype):
     with autocast(dtype=dtype):
         assert torch.get_autocast_dtype("openreg") == dtype
         assert product_type() == dtype
@@ -96,7 +96,7 @@ def test_an_exception_leaves_the_region():
 
 
 @pytest.mark.parametrize("dtype", [FULL, torch.float64, torch.int32])
-def test_a_type_that_cannot_be_computed_in_is_warned_of_and_not_used(dtype):
+def test_an_unsupported_type_raises_a_warning_and_is_not_used(dtype):
     with pytest.warns(UserWarning, match="torch.float16, torch.bfloat16"):
         region = autocast(dtype=dtype)
     with region:

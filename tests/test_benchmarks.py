@@ -76,7 +76,7 @@ def test_operators_gives_a_figure_for_each_call_and_stage(run, load):
     ]
 
 
-def test_a_stage_is_what_the_device_takes_longer_for(load):
+def test_a_stage_is_the_time_beyond_that_of_the_cpu(load):
     operators = load("operators")
     calls = {call.name: {"cpu": 100, "openreg": 150} for call in operators.CALLS}
     calls["cat 5 x 8"] = {"cpu": 200, "openreg": 450}

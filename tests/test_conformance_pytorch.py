@@ -36,7 +36,7 @@ def test_a_crash_costs_one_test(tmp_path, capfd):
 
 
 @pytest.mark.slow
-def test_a_broken_device_and_what_the_cpu_is_known_for(tmp_path):
+def test_a_test_gets_a_new_process_after_a_broken_device(tmp_path):
     status, reports = run(TESTS, tmp_path, "--file", "device_generic.py")
     report = reports["device_generic.py"]
     assert status == 1 and report["as_cpu"] == 1 and report["passed"] >= 17

@@ -202,7 +202,7 @@ def test_a_torch_for_gpus_is_refused(versions, built_for, start, tmp_path):
     assert f"this one is for {built_for}: unset OPENREG_AS" in result.stderr
 
 
-def test_a_name_that_is_none_is_refused(start):
+def test_an_unknown_name_is_refused(start):
     result = start("-c", "import torch", OPENREG_AS="cudaa")
     assert result.returncode == 1
     assert "OPENREG_AS is 'cudaa', but it must be openreg or cuda" in result.stderr

@@ -134,7 +134,7 @@ def test_device_of_something_on_the_host_changes_nothing():
             assert torch.openreg.current_device() == 1
 
 
-def test_device_of_refuses_what_has_no_device():
+def test_device_of_refuses_objects_without_a_device():
     with pytest.raises(AttributeError):
         torch.openreg.device_of("openreg:0")
 

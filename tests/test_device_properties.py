@@ -34,7 +34,7 @@ def test_properties_cannot_be_changed():
         torch.openreg.get_device_properties().major = 9
 
 
-def test_devices_are_told_apart_by_their_uuid():
+def test_devices_differ_in_their_uuid():
     first, second = (torch.openreg.get_device_properties(i).uuid for i in DEVICES)
     assert first.bytes != second.bytes
     assert len(first.bytes) == 16
@@ -53,7 +53,7 @@ def test_devices_are_told_apart_by_their_uuid():
     ],
     ids=["properties", "name", "capability", "device", "peer"],
 )
-def test_what_a_device_is_like_needs_one_that_exists(use):
+def test_properties_need_a_device_that_exists(use):
     for index in (-1, 2, 300):
         with pytest.raises(AssertionError, match=r"Invalid .*device id"):
             use(index)

@@ -222,7 +222,7 @@ def load(model, optimizer, folder):
 @pytest.mark.parametrize(
     "how", ["save", pytest.param("async_save", marks=pytest.mark.slow)]
 )
-def test_a_training_goes_on_from_a_checkpoint(ranks, how):
+def test_training_resumes_from_a_checkpoint(ranks, how):
     program = """
 def program(device):
     path = os.path.join(folder, "checkpoint" + device.type)

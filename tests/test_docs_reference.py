@@ -167,7 +167,7 @@ def test_stubs_are_those_of_the_library(torch_tables):
     assert {"_fused_sdp_choice_stub", "quantize_tensor_per_tensor_affine_stub"} <= names
 
 
-def test_kinds_of_operators_are_told_apart(torch_tables):
+def test_an_operator_has_one_kind(torch_tables):
     kinds = {kind: dict(names) for kind, names in torch_tables.kinds().items()}
     assert "matmul" in kinds["composite implicit"]
     assert "add.out" in kinds["structured"] and kinds["structured"]["add.Tensor"]

@@ -126,7 +126,7 @@ def test_a_program_that_is_not_python_is_started_as_it_is(launched):
         (["--devices=2"], "training_script"),
         (["--devices=2", "nowhere.py"], "there is no script nowhere.py"),
         (["--devices=two", "x.py"], "invalid int value: 'two'"),
-        (["--devices=2", "--nproc-per-node=4", "x.py"], "say --devices instead"),
+        (["--devices=2", "--nproc-per-node=4", "x.py"], "use --devices instead"),
         (["--devices=2", "--run-path", "x.py"], "--run-path is left out"),
         (["--virtual-local-rank", "x.py"], "--virtual-local-rank is left out"),
     ],

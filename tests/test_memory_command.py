@@ -82,7 +82,7 @@ def test_a_call_site_is_the_innermost_frame_that_is_not_torchs(frames, place):
     assert [site.place for site in history.top(9)] == [place]
 
 
-def test_call_sites_count_what_they_hold_and_held():
+def test_call_sites_count_current_and_past_memory():
     other = frame("/home/me/data.py", 3, "load")
     trace = [
         entry("alloc", 0, MIB, OWN),
@@ -244,9 +244,9 @@ def test_report_reads_a_snapshot_of_the_device(tmp_path, capsys):
 @pytest.mark.parametrize(
     "content, cause",
     [
-        (b"not a pickle", "it is no pickle"),
+        (b"not a pickle", "it is not a pickle"),
         ({"weights": [1]}, "KeyError: 'segments'"),
-        ([1, 2], "is no memory snapshot"),
+        ([1, 2], "is not a memory snapshot"),
         (print, "it has an object of builtins.print"),
         ({"segments": [], "device_traces": [[{"action": "alloc", "size": 1}]]},
          "KeyError: 'addr'"),
@@ -257,7 +257,7 @@ def test_report_refuses_a_file_that_is_not_a_snapshot(
 ):
     assert command.main(["report", saved(content)]) == 2
     told = capsys.readouterr().err
-    assert "snapshot.pickle is no memory snapshot" in told
+    assert "snapshot.pickle is not a memory snapshot" in told
     assert cause in told
     assert not (tmp_path / "snapshot.html").exists()
 

@@ -85,7 +85,7 @@ def test_what_a_backward_pass_computes_again_belongs_to_it():
     assert phases["backward"].allocated - before >= 80 * MIB
 
 
-def test_a_step_that_failed_is_over_with_the_next():
+def test_a_failed_step_ends_when_the_next_begins():
     class Failing(torch.optim.SGD):
         def step(self, closure=None):
             raise ValueError("no step")

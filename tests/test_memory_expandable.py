@@ -162,6 +162,6 @@ def test_another_process_shares_it():
         remote.close()
 
 
-def test_the_default_has_none_of_it(run):
+def test_no_segment_grows_by_default(run):
     code = "x = take(30); print({s['is_expandable'] for s in torch.openreg.memory_snapshot()})"
     assert run(code, PYTORCH_ALLOC_CONF="") == ["{False}"]

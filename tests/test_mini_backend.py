@@ -173,7 +173,7 @@ def given(reader):
 
 
 @pytest.mark.parametrize("line", CASES)
-def test_what_it_answers(line, given):
+def test_each_line_gives_the_expected_answer(line, given):
     assert given[line].startswith(CASES[line])
 
 

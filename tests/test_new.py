@@ -79,7 +79,7 @@ def test_an_option_that_is_left_out_leaves_nothing(own_template):
 
 @pytest.mark.parametrize("name", ["", "My", "my-chip", "x", "9chip", "class", "a" * 40])
 def test_a_bad_name_is_refused(name):
-    words = "which name" if not name else "must have 2 to 31 lower-case letters"
+    words = "the device needs a name" if not name else "must have 2 to 31 lower-case letters"
     with pytest.raises(SystemExit, match=words):
         main([name])
 
@@ -106,7 +106,7 @@ def test_options_that_contradict_each_other_are_refused(options, words):
 def test_a_folder_that_is_there_is_left_alone(own_template):
     (own_template / "torch_zephyr").mkdir()
     (own_template / "torch_zephyr" / "mine.txt").touch()
-    with pytest.raises(SystemExit, match="torch_zephyr is there already"):
+    with pytest.raises(SystemExit, match="torch_zephyr exists already"):
         main(["zephyr"])
     assert names(own_template / "torch_zephyr") == {"mine.txt"}
 

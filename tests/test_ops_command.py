@@ -27,7 +27,7 @@ from torch_openreg import ops
         ("c10d::barrier", "other", "unknown"),
     ],
 )
-def test_operators_are_told_apart(name, tier, runs):
+def test_an_operator_has_its_tier(name, tier, runs):
     assert ops.describe(name) == (name, tier, runs)
 
 
@@ -43,7 +43,7 @@ def test_a_kernel_from_python_is_not_taken_for_ours():
         assert ops.describe("test_ops::twice")[1:] == ("other", "unknown")
 
 
-def test_what_is_said_of_operators_written_by_hand_is_said_of_such():
+def test_hand_written_operators_are_in_the_table_by_hand():
     assert {ops.describe(name).tier for name in ops.BY_HAND} == {"by hand"}
 
 

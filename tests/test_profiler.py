@@ -103,7 +103,7 @@ def test_work_points_to_the_operator_that_queued_it(tmp_path):
     assert {host for host, _ in told[1:]} <= {"aten::relu_", "aten::clamp_min_"}
 
 
-def test_operators_inside_of_kernels_are_no_rows(tmp_path):
+def test_operators_inside_of_kernels_have_no_rows(tmp_path):
     """They run within the call that launches the kernel."""
     matrix, x = torch.eye(4, device="openreg"), torch.ones(1, 2, 4, 4, device="openreg")
 

@@ -73,7 +73,7 @@ for use in {USES!r}:
 @pytest.mark.parametrize(
     "fill", ["copy_(torch.ones(64) * 3)", "fill_(3)", "zero_().add_(3)"]
 )
-def test_a_lost_tensor_that_is_overwritten_is_good_again(run, fill):
+def test_a_lost_tensor_can_be_read_once_overwritten(run, fill):
     assert run(f"print(x.{fill}.sum().item(), view.sum().item())") == "192.0 168.0"
 
 

@@ -87,7 +87,7 @@ def test_all_devices_get_the_one_seed_nobody_chose():
 @pytest.mark.parametrize(
     ("value", "error"), [("a", ValueError), (None, TypeError), (2**64, ValueError)]
 )
-def test_what_is_no_seed_is_refused(seed, value, error):
+def test_bad_seeds_are_refused(seed, value, error):
     with pytest.raises(error):
         seed(value)
 
@@ -179,7 +179,7 @@ def test_a_state_is_a_byte_tensor_on_the_host_and_a_copy():
         (None, TypeError),
     ],
 )
-def test_what_is_no_state_is_refused_and_changes_nothing(state, error):
+def test_bad_states_are_refused_and_change_nothing(state, error):
     openreg.manual_seed(5)
     with pytest.raises(error):
         openreg.set_rng_state(state)

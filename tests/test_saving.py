@@ -316,7 +316,7 @@ class Training:
 
 @pytest.mark.parametrize("first", ["cpu", "openreg:0"])
 @pytest.mark.parametrize("then", ["cpu", "openreg:0"])
-def test_a_training_goes_on_from_a_file_as_if_nothing_had_happened(first, then):
+def test_training_resumes_from_a_file_with_the_same_numbers(first, then):
     expected = Training("cpu").steps(6)
     begun = Training(first)
     begun.steps(3)

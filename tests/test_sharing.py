@@ -194,7 +194,7 @@ def test_a_storage_is_not_sent_alone():
         ForkingPickler.dumps(storage)
 
 
-def test_bytes_that_are_no_tensor_are_refused():
+def test_bytes_that_are_not_a_tensor_are_refused():
     rebuild, args = reductions.reduce_tensor(torch.ones(2, device="openreg"))
     message = args[3]
     with pytest.raises(RuntimeError, match=f"of size {len(message)}, but got 3"):

@@ -361,7 +361,7 @@ def test_sleep_keeps_the_current_stream_busy_and_not_the_host():
         (1 << 63, TypeError, "cycles"),
     ],
 )
-def test_sleep_refuses_what_is_no_duration(cycles, error, text):
+def test_sleep_refuses_bad_durations(cycles, error, text):
     with pytest.raises(error, match=text):
         torch.openreg._sleep(cycles)
     assert torch.openreg.current_stream().query()

@@ -181,8 +181,8 @@ def test_how_many_and_how_long_can_be_chosen(write, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"not json", "is no JSON"),
-        (b"\x1f\x8bbroken", "is no JSON"),
+        (b"not json", "is not JSON"),
+        (b"\x1f\x8bbroken", "is not JSON"),
         (b'{"a": 1}', "has no list `traceEvents`"),
         (b"[1, 2]", "has no list `traceEvents`"),
         (b'{"traceEvents": [{"ph": "X", "dur": 1}]}', "a row has no time"),

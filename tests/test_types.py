@@ -37,7 +37,7 @@ def test_a_tensor_goes_to_the_device(place, device):
 
 
 @pytest.mark.parametrize("place, words", WRONG)
-def test_a_device_that_is_none_is_named(place, words):
+def test_the_error_names_a_device_that_does_not_exist(place, words):
     module = nn.Linear(2, 2)
     for value in (torch.ones(2), torch.ones(2).untyped_storage(), module):
         with pytest.raises(RuntimeError, match=words):

@@ -99,7 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
         description="Shows the device processes of this user.",
     )
     parser.add_argument(
-        "--loop", type=float, metavar="SECONDS", help="show them again and again"
+        "--loop", type=float, metavar="SECONDS", help="repeat the list at this interval"
     )
     options = parser.parse_args(arguments)
     if options.loop is not None and not options.loop > 0:

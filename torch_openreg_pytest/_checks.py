@@ -39,7 +39,7 @@ def assert_peak_below(limit: int | str, device=None) -> Iterator[None]:
     if peak >= most:
         raise AssertionError(
             f"the block took {peak} bytes ({peak / (1 << 20):.1f} MiB) of device memory at "
-            f"its peak, and not less than {limit}; torch_openreg.memory shows what held it"
+            f"its peak, not less than {limit}; torch_openreg.memory shows what held it"
         )
 
 

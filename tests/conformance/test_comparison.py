@@ -44,7 +44,7 @@ def test_zeros_differ_in_their_sign_and_numbers_of_nan_do_not():
         compare([(-zero).to(DEVICE)], [zero])
 
 
-def test_rounding_is_let_pass_only_where_asked_for():
+def test_rounding_is_accepted_only_where_asked_for():
     near = [(ONES + 1e-6).to(DEVICE)]
     compare(near, [ONES], close=True)
     with pytest.raises(DifferentError):

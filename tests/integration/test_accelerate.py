@@ -217,7 +217,7 @@ def test_the_adapter_takes_the_precision_from_the_environment(monkeypatch):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_training_goes_on_from_a_checkpoint(precision, tmp_path):
+def test_training_resumes_from_a_checkpoint(precision, tmp_path):
     run = Run(contrib.Accelerator(mixed_precision=precision), dropout=0.5)
     run.epoch()
     run.accelerator.save_state(tmp_path)

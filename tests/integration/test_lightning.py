@@ -237,7 +237,7 @@ def test_a_model_in_true_bf16_gives_the_losses_of_the_cpu(make_trainer):
 # --- misuse -------------------------------------------------------------------
 
 
-def test_lightning_does_not_train_on_the_cpu_in_silence(make_trainer):
+def test_lightning_does_not_silently_train_on_the_cpu(make_trainer):
     trainer = make_trainer({"accelerator": "openreg"})
     with pytest.raises(MisconfigurationException, match="strategy='single_openreg'"):
         fit(trainer)

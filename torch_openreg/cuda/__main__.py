@@ -22,7 +22,9 @@ def _options() -> argparse.ArgumentParser:
         usage="%(prog)s [OPTIONS] (program.py | -m module | -c code) [ARGUMENTS...]",
         epilog="Then run it where a GPU is: nothing in it has to change.",
     )
-    parser.add_argument("--devices", type=int, help="how many there are; 2 by default")
+    parser.add_argument(
+        "--devices", type=int, help="the number of devices; 2 by default"
+    )
     parser.add_argument("--profile", help="the GPU to pose as, such as h100 or a100")
     parser.add_argument("--memory", help="capacity of each device, such as 24GiB")
     parser.add_argument("--quiet", action="store_true", help="say nothing on stderr")

@@ -30,7 +30,7 @@ def check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     if options.nproc_per_node != parser.get_default("nproc_per_node"):
         parser.error(
             f"--nproc-per-node is {options.nproc_per_node}, but there is a rank for "
-            "each device: say --devices instead"
+            "each device: use --devices instead"
         )
     for name in ("run_path", "virtual_local_rank"):
         if getattr(options, name):

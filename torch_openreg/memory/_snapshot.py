@@ -36,10 +36,10 @@ def load(path: str | os.PathLike) -> dict[str, Any]:
         try:
             found = _PlainUnpickler(file).load()
         except NotASnapshot as error:
-            raise NotASnapshot(f"{path} is no memory snapshot: {error}") from None
+            raise NotASnapshot(f"{path} is not a memory snapshot: {error}") from None
         # A pickle with wrong bytes can raise nearly anything.
         except Exception as error:
-            cause = f"{path} is no memory snapshot: it is no pickle ({error})"
+            cause = f"{path} is not a memory snapshot: it is not a pickle ({error})"
             raise NotASnapshot(cause) from None
     if isinstance(found, list):
         found = {"segments": found}
@@ -54,7 +54,7 @@ def load(path: str | os.PathLike) -> dict[str, Any]:
                 if entry["action"] in TRACED:
                     entry["addr"]
     except (AttributeError, KeyError, TypeError) as error:
-        cause = f"{path} is no memory snapshot: {type(error).__name__}: {error}"
+        cause = f"{path} is not a memory snapshot: {type(error).__name__}: {error}"
         raise NotASnapshot(cause) from None
     return found
 

@@ -51,11 +51,11 @@ def make_parser() -> argparse.ArgumentParser:
 def check_name(name: str | None) -> str:
     """The name, or the end of the process with a sentence."""
     if not name:
-        raise SystemExit(f"which name has the device? For instance: {PROG} mychip")
+        raise SystemExit(f"the device needs a name, for instance: {PROG} mychip")
     if not re.fullmatch(r"[a-z][a-z0-9]{1,30}", name) or keyword.iskeyword(name):
         raise SystemExit(
             f"{name!r} cannot be the name of a device: it must have 2 to 31 lower-case "
-            "letters and digits, begin with a letter and be no word of Python"
+            "letters and digits, begin with a letter and not be a keyword of Python"
         )
     import torch
 
@@ -123,7 +123,7 @@ def main(arguments: list[str]) -> None:
     folder = options.to or Path(f"torch_{name}")
     if folder.exists() and any(folder.iterdir()):
         raise SystemExit(
-            f"{folder} is there already: remove it, or name another by --to"
+            f"{folder} exists already: remove it, or choose another folder with --to"
         )
     data = {"name": name, **answers(options)}
     copier.run_copy(

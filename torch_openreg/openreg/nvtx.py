@@ -60,7 +60,7 @@ def range_end(range_id: int) -> None:
     record = _started.pop(range_id, None)
     if record is None:
         raise RuntimeError(
-            f"range_end() of {range_id}, which is no handle that range_start() "
+            f"range_end() of {range_id}, which is not a handle that range_start() "
             "gave, or was ended before"
         )
     _end(record)

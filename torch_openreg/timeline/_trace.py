@@ -272,14 +272,16 @@ def load(path: str | Path) -> Trace:
             data = gzip.decompress(data)
         content = json.loads(data)
     except (ValueError, EOFError, OSError) as error:
-        raise NotATrace(f"{path} is no JSON: {error}") from None
+        raise NotATrace(f"{path} is not JSON: {error}") from None
     events = content.get("traceEvents") if isinstance(content, dict) else content
     if not isinstance(events, list) or not all(isinstance(e, dict) for e in events):
         raise NotATrace(
-            f"{path} is no trace: it has no list `traceEvents`; "
+            f"{path} is not a trace: it has no list `traceEvents`; "
             "export_chrome_trace() of torch.profiler writes one"
         )
     try:
         return Trace(events)
     except (KeyError, TypeError, ValueError) as error:
-        raise NotATrace(f"{path} is no trace: a row has no time ({error!r})") from None
+        raise NotATrace(
+            f"{path} is not a trace: a row has no time ({error!r})"
+        ) from None
