@@ -49,7 +49,7 @@ def change_current_allocator(allocator: _OpenRegAllocator) -> None:
     """Let all device memory come from an allocator of the program.
 
     Only before any was allocated. The memory's figures leave it out, and nothing is
-    cached; :func:`get_allocator_backend` then tells "pluggable".
+    cached; :func:`get_allocator_backend` then returns "pluggable".
     """
     if _C._allocatorInitialized():
         raise RuntimeError("Can't swap an already initialized allocator")

@@ -83,7 +83,7 @@ class Stream(torch.Stream):
 class ExternalStream(Stream):
     """A stream that was created with libopenreg.
 
-    It stays its creator's, who keeps it alive while it is used here.
+    It belongs to its creator, who must keep it alive while it is used here.
 
     Args:
         stream_ptr: the handle, an ``orStream_t``, as an int

@@ -98,8 +98,8 @@ OPENREG_EXPORT orError_t orDeviceSynchronize(void);
 /**
  * Take the current device back into service, whether it failed or not: queued
  * kernels and copies are dropped, what is running finishes, and its error is gone.
- * Allocations, streams, events, graphs and peer access stay, so that whoever holds
- * them can go on; but what is in the memory is whatever the dropped work left there.
+ * Allocations, streams, events, graphs and peer access stay, so their
+ * holders can go on; but the memory contains whatever the dropped work left there.
  * Captures that streams of the device take part in are spoiled.
  *
  * @retval orSuccess            the device works again
@@ -158,10 +158,9 @@ typedef enum orExecutor OPENREG_INT {
 } orExecutor;
 
 /**
- * Tell who shall run kernels. The library itself runs what it is given on threads;
- * with orExecutorProcess callers launch kernels that hand their work to a process
- * of their own, with orDeviceGetMemory(), and no kernel runs on the thread that
- * launches it.
+ * Tell who is to run kernels. The library itself runs callables on threads. With
+ * orExecutorProcess, callers launch kernels that hand their work to another process,
+ * with orDeviceGetMemory(), and no kernel runs on the thread that launches it.
  *
  * @param[out] executor  the same until the process ends
  *

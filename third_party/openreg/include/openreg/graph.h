@@ -80,8 +80,8 @@ OPENREG_EXPORT orError_t orGraphDestroy(orGraph_t graph);
  * @retval orSuccess             `node` is set
  * @retval orErrorInvalidHandle  `graph` is NULL or destroyed
  * @retval orErrorInvalidValue   `node` is NULL, `dependencies` is NULL and
- *                               `numDependencies` is not 0, or one of them is no
- *                               node of `graph` or given twice
+ *                               `numDependencies` is not 0, or one of them is not
+ *                               a node of `graph` or given twice
  *
  * Threads: any. Blocks: never. CUDA twin: cudaGraphAddEmptyNode.
  */

@@ -103,9 +103,9 @@ orIpcGetEventHandle(orIpcEventHandle_t* handle, orEvent_t event);
  * Open an event of another process, on the current device. Either process may
  * record it and wait for it; orEventDestroy() closes it.
  *
- * If a process ends before the work it recorded has finished, those who wait
- * are told: host calls return orErrorLaunchFailure, and a stream that waits
- * breaks its device with it.
+ * If a process ends before the work it recorded has finished, waiting host
+ * calls return orErrorLaunchFailure, and a waiting stream breaks its device
+ * with that error.
  *
  * @param[out] event   the handle in this process
  * @param[in]  handle  from orIpcGetEventHandle() in the other process

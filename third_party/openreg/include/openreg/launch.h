@@ -157,8 +157,8 @@ OPENREG_EXPORT void* orKernelPointer(const void* pointer);
 /**
  * Report from inside a kernel that it failed. The device breaks as if the kernel
  * had thrown, with this code and sentence, once the kernel returns. With
- * orErrorCommunication, which is no fault of the device, it stays usable: the next
- * call that waits for it returns the error, once.
+ * orErrorCommunication the device is not at fault and stays usable: the next call
+ * that waits for it returns the error, once.
  *
  * @param[in] error    the code, for instance orErrorAssert
  * @param[in] message  copied; NULL for none

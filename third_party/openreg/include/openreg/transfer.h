@@ -93,7 +93,7 @@ OPENREG_EXPORT orError_t orMemcpyAsync(
  * @retval orSuccess             the copy is queued
  * @retval orErrorInvalidHandle  `stream` is NULL or destroyed
  * @retval orErrorInvalidDevice  `dstDevice` or `srcDevice` is out of range
- * @retval orErrorInvalidValue   `count` is not 0 and a pointer is NULL, is no
+ * @retval orErrorInvalidValue   `count` is not 0 and a pointer is NULL, is not
  *                               memory of the device named, or its range leaves
  *                               its allocation
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
