@@ -20,6 +20,26 @@ def steps():
     }
 
 
+def levels():
+    """Number of a step -> the levels that it reaches, as the page says."""
+    row = re.compile(r"^\| (\d) \| .*? \| ([\d–, ]+) \|", re.M)
+    ends = {
+        int(n): [part.split("–") for part in text.split(", ")]
+        for n, text in row.findall(PAGE.read_text())
+    }
+    return {
+        n: [i for part in parts for i in range(int(part[0]), int(part[-1]) + 1)]
+        for n, parts in ends.items()
+    }
+
+
+def packages():
+    """Name -> module and arguments of the command: the steps, and what a user gets who
+    asks for nothing."""
+    found = {f"step {n}": ("torch_mini", a) for n, a in steps().items()}
+    return {**found, "mychip": ("torch_mychip", ["mychip"])}
+
+
 def render(arguments, folder):
     """Writes a package; gives file -> text."""
     from torch_openreg.new.__main__ import main

@@ -50,7 +50,8 @@ def test_tests_can_be_sampled_and_excluded(tmp_path):
     file.write_text('[pytorch-exclusions]\n"*test_b_*" = "crashes"\n')
     options = ["--config", str(file), "--every", "3"]
     _, reports = run(TESTS / "rogue.py", tmp_path, *options)
-    assert reports["rogue.py"]["passed"] == 1 and reports["rogue.py"]["bad"] == {}
+    report = reports["rogue.py"]
+    assert (report["passed"], report["bad"], report["excluded"]) == (1, {}, 1)
 
 
 def test_the_cpus_twin_of_a_test():

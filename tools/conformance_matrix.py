@@ -1,5 +1,7 @@
-"""Writes docs/conformance.md: runs torch_conformance on openreg and on the other
-backends of this repository that are built. `make conformance` calls it.
+"""Writes docs/conformance.md: runs torch_conformance on openreg, on each step of the
+ladder, on a new backend and on the one in Python, and builds what is not there.
+`make conformance` calls it; with names of backends it runs these, and takes the rest
+from the last time.
 """
 
 import os
@@ -14,53 +16,51 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "conformance"
 PAGE = ROOT / "docs" / "conformance.md"
 OPERATORS = ["--every", "40", "--samples", "2"]
+COMMAND = "`make conformance` writes this page; the sample is every fortieth operator."
+
+sys.path.insert(0, str(ROOT / "tests"))  # which build the same packages
+from ladder_steps import build, packages  # noqa: E402
 
 
 def backends():
-    """Name -> (folder, arguments). tests/test_mini_backend.py and tests/test_ladder.py
-    leave their builds behind."""
-    found = {"openreg": (ROOT, ["--device", "openreg"])}
-    mini = ["--device", "mini", "--module", "torch_mini"]
-    folders = {"mini": ROOT / "build" / "mini_backend"}
-    for folder in sorted((ROOT / "build" / "ladder").glob("*")):
-        folders[f"step {folder.name}"] = folder
-    for name, folder in folders.items():
-        if not list(folder.glob("torch_mini/_C*.so")):
-            continue
-        config = folder / "vendor.toml"
-        found[name] = (folder, mini + (["--config", config] if config.exists() else []))
+    """Name -> what makes its folder and the options of torch_conformance."""
+    found = {"openreg": lambda: (ROOT, ["--device", "openreg"])}
+    for name, (module, arguments) in packages().items():
+        found[name] = lambda n=name, m=module, a=arguments: (
+            build(n.removeprefix("step "), a),
+            ["--module", m, "--config", "vendor.toml"],
+        )
+    pychip = ROOT / "examples" / "python_backend"
+    found["pychip"] = lambda: (pychip, ["--config", "vendor.toml"])
     return found
 
 
-def run(name, folder, arguments):
+def run(name, folder, options):
     """The results of one backend."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
     file = RESULTS / f"{name}.json"
     file.unlink(missing_ok=True)
     variables = dict(os.environ)
     if name != "openreg":
         variables |= {"PYTHONPATH": str(folder), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    command = [sys.executable, "-m", "torch_conformance", *map(str, arguments)]
+    command = [sys.executable, "-m", "torch_conformance", *options]
     command += [*OPERATORS, "--jobs", "2", "--json", str(file)]
-    print(f"running {name}", file=sys.stderr)
-    subprocess.run(command, cwd=RESULTS, env=variables, stdout=subprocess.DEVNULL)
+    subprocess.run(command, cwd=folder, env=variables, stdout=subprocess.DEVNULL)
     return Run.unpacked(file.read_text())
 
 
-def main():
-    """Runs all, or with --keep takes the results of the last time."""
+def main(wanted):
+    """Runs all backends, or those that are wanted, and writes the page."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
     runs = []
-    for name, (folder, arguments) in backends().items():
+    for name, made in backends().items():
         file = RESULTS / f"{name}.json"
-        if "--keep" in sys.argv and file.exists():
-            runs.append((name, Run.unpacked(file.read_text())))
+        if not wanted or name in wanted or not file.exists():
+            print(f"running {name}", file=sys.stderr)
+            runs.append((name, run(name, *made())))
         else:
-            runs.append((name, run(name, folder, arguments)))
-    command = (
-        "`make conformance` writes this page; the sample is every fortieth operator."
-    )
-    PAGE.write_text(page(runs, command))
+            runs.append((name, Run.unpacked(file.read_text())))
+    PAGE.write_text(page(runs, COMMAND))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -30,9 +30,7 @@ NEEDS = {"caching": "streams", "graphs": "caching"}
 
 def make_parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog=PROG, description=DESCRIPTION, epilog=EPILOG
-    )
+    parser = argparse.ArgumentParser(prog=PROG, description=DESCRIPTION, epilog=EPILOG)
     add = parser.add_argument
     add("name", nargs="?", help='the device, as in torch.device("mychip")')
     add("--to", type=Path, metavar="FOLDER", help="default: torch_NAME, which is new")

@@ -43,6 +43,13 @@ from .streams import (  # noqa: E402
     synchronize as synchronize,
 )
 <% endif %>
+<% if kernels %>
+from . import dynamo as dynamo  # noqa: E402
+from .random_state import (  # noqa: E402
+    get_rng_state as get_rng_state,
+    set_rng_state as set_rng_state,
+)
+<% endif %>
 <% if autocast %>
 from .amp import get_amp_supported_dtype as get_amp_supported_dtype  # noqa: E402
 <% endif %>

@@ -25,6 +25,7 @@ class FileReport:
     passed: int = 0
     skipped: int = 0
     as_cpu: int = 0  # fail on the CPU, too
+    excluded: int = 0  # by a pattern, with a reason
     bad: dict = dataclasses.field(default_factory=dict)  # id -> outcome and text
     problem: str = ""  # why the file did not run
 
@@ -67,7 +68,9 @@ def run_file(path, settings, options, patterns):
     except BadSettings as error:
         report.problem = str(error)
         return report
-    results = session.run(session.selected(tests, options.every, patterns))
+    kept = session.kept(tests, patterns)
+    report.excluded = len(tests) - len(kept)
+    results = session.run(kept[:: options.every])
     failed = {
         test: r for test, r in results.items() if r[0] not in ("passed", *SKIPPED)
     }
@@ -86,9 +89,16 @@ def run_file(path, settings, options, patterns):
 def show(reports):
     """A row for each file, and the tests that failed."""
     console = Console()
-    table = Table("file", "passed", "failed", "fails on the CPU", "skipped", "")
+    names = ("passed", "failed", "fails on the CPU", "skipped", "excluded", "")
+    table = Table("file", *names)
     for report in reports:
-        counts = report.passed, len(report.bad), report.as_cpu, report.skipped
+        counts = (
+            report.passed,
+            len(report.bad),
+            report.as_cpu,
+            report.skipped,
+            report.excluded,
+        )
         problem = report.problem.splitlines()[:1]
         table.add_row(report.name, *(str(n or "") for n in counts), "".join(problem))
     console.print(table)
@@ -105,7 +115,7 @@ def main(arguments):
     options = parser().parse_args(arguments)
     try:
         settings = make(options.device, options.module, options.config)
-        patterns = settings.exclusions
+        patterns = files.EXCLUDED_TESTS | settings.exclusions
         if options.every < 1:
             raise BadSettings(f"--every {options.every} is not 1 or more")
         if not options.tests.exists():

@@ -118,7 +118,6 @@ class Session:
                 break
         return results
 
-    def selected(self, ids, every, patterns):
-        """Each `every`-th test that no pattern excludes."""
-        kept = [i for i in ids if not excluded(f"{self.path.name}::{i}", patterns)]
-        return kept[::every]
+    def kept(self, ids, patterns):
+        """The tests that no pattern excludes."""
+        return [i for i in ids if not excluded(f"{self.path.name}::{i}", patterns)]

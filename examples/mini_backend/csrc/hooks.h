@@ -58,6 +58,7 @@ struct MiniHooks : at::PrivateUse1HooksInterface {
     return defaultGenerators.at(index < 0 ? miniCurrentDevice : index);
   }
   at::Generator getNewGenerator(DeviceIndex index) const override {
+    const DeviceGuard exists({DeviceType::PrivateUse1, index});
     return at::make_generator<MiniGenerator>(index);
   }
 };

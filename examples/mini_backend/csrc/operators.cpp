@@ -153,6 +153,8 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     } else if (arguments[i].type()->str() == "Generator?") {
       ours = value.isNone() ? globalContext().defaultGenerator(kPrivateUse1)
                             : value.toGenerator();
+      const auto from = ours.device();
+      TORCH_CHECK(!from.is_cpu(), "mini takes no generator of ", from);
       lent = at::detail::createCPUGenerator();
       lent.set_state(ours.get_state());
       value = lent;

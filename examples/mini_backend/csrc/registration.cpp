@@ -8,13 +8,10 @@
 
 namespace mini {
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
-
 Memory allocator;
 REGISTER_ALLOCATOR(DeviceType::PrivateUse1, &allocator)
-
 const bool hooksRegistered =
     (at::RegisterPrivateUse1HooksInterface(new Hooks), true);
-
 TORCH_LIBRARY(mini, m) {
   m.def("manual_seed_all", [](int64_t seed) {
     for (auto& generator : defaultGenerators) {

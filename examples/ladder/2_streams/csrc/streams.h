@@ -9,6 +9,9 @@
 namespace mini {
 
 struct StreamGuard : MiniGuard {
+  DeviceCapability getDeviceCapability(Device /*device*/) const override {
+    return {}; // every dtype, through the fallback
+  }
   // --- streams ---
   Stream getStream(Device device) const override {
     const int index = indexOf(device);
@@ -41,7 +44,7 @@ struct StreamGuard : MiniGuard {
     return streamOf(stream).isCapturing();
   }
   void synchronizeDevice(DeviceIndex index) const override {
-    miniWaitForDevice(index < 0 ? miniCurrentDevice : index);
+    miniWaitForDevice(indexOf(Device(type(), index)));
   }
   // Memory is freed when all streams are done, whoever uses it.
   void recordDataPtrOnStream(const DataPtr& /*data*/, const Stream& /*stream*/)
@@ -96,7 +99,10 @@ struct StreamGuard : MiniGuard {
 
  private:
   static int indexOf(Device device) {
-    return device.has_index() ? device.index() : miniCurrentDevice;
+    const int index = device.has_index() ? device.index() : miniCurrentDevice;
+    TORCH_CHECK(
+        index < kDevices, "no ", device, ": there are ", kDevices, " devices");
+    return index;
   }
   static Stream makeStream(int index, int64_t id) {
     const Device device(kPrivateUse1, static_cast<DeviceIndex>(index));

@@ -6,16 +6,15 @@
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/add_meta.h>
+#include <ATen/ops/mul_meta.h>
 #include <torch/library.h>
 
 namespace mini {
 using namespace at;
 
-// --- one operator to the CPU, whatever is registered for all ------------------------
-
-void toCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  native::cpu_fallback(op, stack);
-}
+// Of operators.cpp: to the CPU. It serves kernels that do not take their arguments, and can
+// be registered for an operator alone.
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 // --- queued, and the CPU for dtypes that the device does not have ----------------
 
@@ -39,9 +38,10 @@ void launchUnary(const Tensor& in, const Tensor& out, Function function) {
 // PyTorch's, and come here.
 Tensor& sigmoid_out(const Tensor& self, Tensor& out) {
   if (!hasKernels(self.scalar_type()) || self.dtype() != out.dtype() ||
-      !self.is_contiguous() || !out.is_contiguous() ||
-      out.sizes() != self.sizes()) {
-    return native::call_fallback_fn<&toCpu, _ops::sigmoid_out>::call(self, out);
+      self.device() != out.device() || !self.is_contiguous() ||
+      !out.is_contiguous() || out.sizes() != self.sizes()) {
+    return native::call_fallback_fn<&fallback, _ops::sigmoid_out>::call(
+        self, out);
   }
   const auto sigmoid = [](float v) { return 1 / (1 + std::exp(-v)); };
   switch (self.scalar_type()) {
@@ -59,8 +59,9 @@ Tensor& sigmoid_out(const Tensor& self, Tensor& out) {
 
 // --- structured, by hand: PyTorch's meta function finds shape, dtype, strides -----
 
-struct AddKernel final : meta::structured_add_Tensor {
-  explicit AddKernel(Tensor* given) : given_(given) {}
+template <class Meta>
+struct BinaryKernel final : Meta {
+  explicit BinaryKernel(Tensor* given) : given_(given) {}
 
   void set_output_raw_strided(
       int64_t /*index*/,
@@ -88,34 +89,42 @@ struct AddKernel final : meta::structured_add_Tensor {
   }
 
   /// False: not for this kernel.
-  bool run(const Scalar& alpha) {
-    if (common_dtype() != kFloat || dtype(0) != kFloat || dtype(1) != kFloat ||
-        dtype(2) != kFloat || is_cpu_scalar(1) || is_cpu_scalar(2)) {
-      return false;
-    }
-    const DeviceGuard on(device(0));
+  template <class Function>
+  bool run(Function function) {
     struct Loop {
-      std::array<char*, 3> data;
+      std::array<char*, 3> data{};
+      std::array<float, 3> number{}; // in place of data, of a tensor of the CPU
       DimVector shape;
       std::array<DimVector, 3> strides;
+      float at(int i) const {
+        return data[i] ? *reinterpret_cast<float*>(data[i]) : number[i];
+      }
     } loop;
-    loop.shape = shape();
+    loop.shape = this->shape();
     for (int i = 0; i < 3; ++i) {
-      loop.data[i] = static_cast<char*>(miniKernelAddress(data_ptr(i)));
-      loop.strides[i] = strides(i);
+      loop.strides[i] = this->strides(i);
+      if (this->is_cpu_scalar(i)) {
+        loop.number[i] = this->tensor(i).item().toFloat();
+      } else if (this->dtype(i) == kFloat) {
+        loop.data[i] = static_cast<char*>(miniKernelAddress(this->data_ptr(i)));
+      } else {
+        return false;
+      }
     }
-    miniLaunch([loop, factor = alpha.to<float>(), count = numel()] {
+    if (this->common_dtype() != kFloat) {
+      return false;
+    }
+    const DeviceGuard on(this->device(0));
+    miniLaunch([loop, function, count = this->numel()]() mutable {
       DimVector at(loop.shape.size(), 0);
-      auto data = loop.data;
       for (int64_t n = 0; n < count; ++n) {
-        const auto* x = reinterpret_cast<float*>(data[1]);
-        const auto* y = reinterpret_cast<float*>(data[2]);
-        *reinterpret_cast<float*>(data[0]) = *x + factor * *y;
+        *reinterpret_cast<float*>(loop.data[0]) =
+            function(loop.at(1), loop.at(2));
         for (size_t d = 0; d < at.size(); ++d) {
           const bool wraps = ++at[d] == loop.shape[d];
           for (int i = 0; i < 3; ++i) {
             const int64_t steps = wraps ? 1 - loop.shape[d] : 1;
-            data[i] += steps * loop.strides[i][d];
+            loop.data[i] += steps * loop.strides[i][d];
           }
           if (!wraps) {
             break;
@@ -132,36 +141,70 @@ struct AddKernel final : meta::structured_add_Tensor {
   Tensor made_;
 };
 
+bool addInto(
+    BinaryKernel<meta::structured_add_Tensor>& kernel,
+    const Tensor& self,
+    const Tensor& other,
+    const Scalar& alpha) {
+  kernel.meta(self, other, alpha);
+  return kernel.run([factor = alpha.to<float>()](float x, float y) {
+    return x + factor * y;
+  });
+}
 Tensor& add_out(
     const Tensor& self,
     const Tensor& other,
     const Scalar& alpha,
     Tensor& out) {
-  AddKernel kernel(&out);
-  kernel.meta(self, other, alpha);
-  return kernel.run(alpha)
+  BinaryKernel<meta::structured_add_Tensor> kernel(&out);
+  return addInto(kernel, self, other, alpha)
       ? out
-      : native::call_fallback_fn<&toCpu, _ops::add_out>::call(
+      : native::call_fallback_fn<&fallback, _ops::add_out>::call(
             self, other, alpha, out);
 }
-
 Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
-  AddKernel kernel(nullptr);
-  kernel.meta(self, other, alpha);
+  BinaryKernel<meta::structured_add_Tensor> kernel(nullptr);
+  const bool done = addInto(kernel, self, other, alpha);
   Tensor out = kernel.maybe_get_output(0);
-  return kernel.run(alpha) ? out : mini::add_out(self, other, alpha, out);
+  return done ? out : mini::add_out(self, other, alpha, out);
 }
-
 Tensor& add_(Tensor& self, const Tensor& other, const Scalar& alpha) {
   return mini::add_out(self, other, alpha, self);
+}
+
+bool mulInto(
+    BinaryKernel<meta::structured_mul_Tensor>& kernel,
+    const Tensor& self,
+    const Tensor& other) {
+  kernel.meta(self, other);
+  return kernel.run([](float x, float y) { return x * y; });
+}
+Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
+  BinaryKernel<meta::structured_mul_Tensor> kernel(&out);
+  return mulInto(kernel, self, other)
+      ? out
+      : native::call_fallback_fn<&fallback, _ops::mul_out>::call(
+            self, other, out);
+}
+Tensor mul(const Tensor& self, const Tensor& other) {
+  BinaryKernel<meta::structured_mul_Tensor> kernel(nullptr);
+  const bool done = mulInto(kernel, self, other);
+  Tensor out = kernel.maybe_get_output(0);
+  return done ? out : mini::mul_out(self, other, out);
+}
+Tensor& mul_(Tensor& self, const Tensor& other) {
+  return mini::mul_out(self, other, self);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("add.Tensor", mini::add);
   m.impl("add.out", mini::add_out);
   m.impl("add_.Tensor", mini::add_);
+  m.impl("mul.Tensor", mini::mul);
+  m.impl("mul.out", mini::mul_out);
+  m.impl("mul_.Tensor", mini::mul_);
   m.impl("sigmoid.out", mini::sigmoid_out);
-  m.impl("cumsum.out", torch::CppFunction::makeFromBoxedFunction<&toCpu>());
+  m.impl("cumsum.out", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
 } // namespace mini
