@@ -28,14 +28,15 @@ constexpr Trees kHalfTrees{
     table::Tree(trees::kWeightGradient16)};
 
 table::Node leafOf(const table::Tree& tree, const Answers& answers) {
-  size_t at = 0;
-  table::Node node = tree[at];
-  while (!node.isLeaf()) {
+  size_t place = 0;
+  while (!tree.isLeaf(place)) {
+    const table::Node node = tree.decision(place);
     const bool isAbove = answers[node.question()] > node.limit();
-    at = isAbove ? tree.after(at + 1) : at + 1;
-    node = tree[at];
+    place = isAbove ? tree.above(place) : table::Tree::below(place);
   }
-  return node;
+  constexpr size_t kDigits = 4;
+  const size_t leaf = tree.leaf(place);
+  return {table::valueOf(trees::kLeaves.substr(leaf * kDigits, kDigits))};
 }
 
 double logarithm(int64_t number) {
@@ -60,7 +61,11 @@ Answers answersFor(const ConvolutionShape& shape) {
   const int64_t out = shape.outChannels / shape.groups;
   const int64_t inPixels = shape.images * shape.inPixels;
   const int64_t outPixels = shape.images * shape.outPixels;
-  const int64_t tiles = roundUp(outPixels, 128) / 128 * roundUp(out, 128) / 128;
+  const auto tiles = [](int64_t rows, int64_t columns, int64_t size) {
+    return logarithm(
+        roundUp(rows, size) / size * (roundUp(columns, size) / size));
+  };
+  const int64_t depth = in * shape.kernelSize;
   Answers answers{};
   answers[table::Images] = logarithm(shape.images);
   answers[table::InChannels] = logarithm(in);
@@ -69,7 +74,7 @@ Answers answersFor(const ConvolutionShape& shape) {
   answers[table::Stride] = static_cast<double>(shape.stride);
   answers[table::InPixels] = logarithm(inPixels);
   answers[table::OutPixels] = logarithm(outPixels);
-  answers[table::Depth] = logarithm(in * shape.kernelSize);
+  answers[table::Depth] = logarithm(depth);
   answers[table::Weights] =
       answers[table::Depth] + logarithm(shape.outChannels);
   answers[table::Products] =
@@ -81,52 +86,97 @@ Answers answersFor(const ConvolutionShape& shape) {
   answers[table::OutNumbers] =
       answers[table::OutPixels] + logarithm(shape.outChannels);
   answers[table::Groups] = logarithm(shape.groups);
-  answers[table::Tiles] = logarithm(tiles);
+  answers[table::Tiles] = tiles(outPixels, out, 128);
   answers[table::BFloat] = shape.dtype == kBFloat16;
   answers[table::Deterministic] =
       context.deterministicCuDNN() || context.deterministicAlgorithms();
   answers[table::ChannelsLast] = shape.isChannelsLast;
   answers[table::Dimensions] = static_cast<double>(shape.dimensions);
   answers[table::Width] = logarithm(shape.width);
+  answers[table::ImagePixels] = logarithm(shape.inPixels);
+  answers[table::Spread] = logarithm(out * shape.kernelSize);
+  answers[table::WeightTiles] = tiles(depth, out, 128);
+  answers[table::SmallWeightTiles] = tiles(depth, out, 64);
+  answers[table::KernelTiles] =
+      tiles(in, out, 64) + logarithm(shape.kernelSize);
+  answers[table::InTiles] = tiles(inPixels, in, 128);
+  for (double& answer : answers) { // as exact as the limits are
+    answer = std::floor(answer * 4096 + 0.5) / 4096;
+  }
   return answers;
 }
 
-/// The bytes of tensors that are copied.
-int64_t bytesOf(table::Copies copies, const ConvolutionShape& shape) {
-  if (copies == table::None) {
-    return 0;
+/// Bytes of the input, the weight and the output.
+struct TensorBytes {
+  int64_t in, weight, out;
+
+  int64_t all() const {
+    return in + weight + out;
   }
+};
+
+/// What the tensors take with channels in multiples of `vector`.
+TensorBytes bytesOf(const ConvolutionShape& shape, int64_t vector) {
   const auto itemSize = static_cast<int64_t>(c10::elementSize(shape.dtype));
-  const bool isPadded =
-      copies >= table::PaddedInWeight && copies <= table::PaddedAll;
-  const int64_t vector = isPadded ? 16 / itemSize : 1;
   const int64_t in = roundUp(shape.inChannels / shape.groups, vector);
   const int64_t out = roundUp(shape.outChannels / shape.groups, vector);
-  const int64_t input = shape.images * in * shape.groups * shape.inPixels;
-  const int64_t output = shape.images * out * shape.groups * shape.outPixels;
-  const int64_t weight = in * out * shape.groups * shape.kernelSize;
-  const auto numbers = [&] {
-    switch (copies) {
-      case table::InWeight:
-      case table::PaddedInWeight:
-        return input + weight;
-      case table::InOut:
-      case table::PaddedInOut:
-        return input + output;
-      case table::WeightOut:
-      case table::PaddedWeightOut:
-        return weight + output;
-      case table::Weight:
-        return weight;
-      case table::In:
-        return input;
-      case table::Out:
-        return output;
-      default:
-        return input + weight + output;
-    }
+  const int64_t bytes = shape.groups * itemSize;
+  return {
+      shape.images * in * shape.inPixels * bytes,
+      in * out * shape.kernelSize * bytes,
+      shape.images * out * shape.outPixels * bytes};
+}
+
+// The layout of one channel, or of one pixel, is that of cuDNN's kernels: channels last.
+// Padding needs a copy in any case.
+TensorBytes changed(const ConvolutionShape& shape, int64_t vector) {
+  const int64_t in = shape.inChannels / shape.groups;
+  const int64_t out = shape.outChannels / shape.groups;
+  const bool padsIn = in % vector != 0;
+  const bool padsOut = out % vector != 0;
+  const auto turns = [&](int64_t channels, int64_t pixels) {
+    return !shape.isChannelsLast && channels > 1 && pixels > 1;
   };
-  return numbers() * itemSize;
+  TensorBytes bytes = bytesOf(shape, vector);
+  if (!padsIn && !turns(shape.inChannels, shape.inPixels)) {
+    bytes.in = 0;
+  }
+  if (!padsIn && !padsOut && !turns(in, shape.kernelSize)) {
+    bytes.weight = 0;
+  }
+  if (!padsOut && !turns(shape.outChannels, shape.outPixels)) {
+    bytes.out = 0;
+  }
+  return bytes;
+}
+
+int64_t bytesOf(table::Copies copies, const ConvolutionShape& shape) {
+  const int64_t vector =
+      16 / static_cast<int64_t>(c10::elementSize(shape.dtype));
+  const TensorBytes whole = bytesOf(shape, 1);
+  const TensorBytes padded = changed(shape, vector);
+  switch (copies) {
+    case table::PaddedAll:
+      return padded.all();
+    case table::ChangedAll:
+      return changed(shape, 1).all();
+    case table::WholeAll:
+      return whole.all();
+    case table::PaddedInWeight:
+      return padded.in + padded.weight;
+    case table::WholeInWeight:
+      return whole.in + whole.weight;
+    case table::WholeWeightOut:
+      return whole.weight + whole.out;
+    case table::PaddedInOut:
+      return padded.in + padded.out;
+    case table::WholeInOut:
+      return whole.in + whole.out;
+    case table::WholeWeight:
+      return whole.weight;
+    default:
+      return 0;
+  }
 }
 
 } // namespace
@@ -146,8 +196,9 @@ ConvolutionShape::ConvolutionShape(
       outPixels(product(output.sizes().slice(2))),
       kernelSize(product(weight.sizes().slice(2))),
       dimensions(input.dim() - 2),
-      width(input.size(-1)),
-      stride(strides.empty() ? 1 : strides[0].guard_int(__FILE__, __LINE__)),
+      width((isTransposed ? output : input).size(-1)),
+      stride(
+          strides.empty() ? 1 : strides.back().guard_int(__FILE__, __LINE__)),
       dtype(input.scalar_type()),
       isChannelsLast(
           input.suggest_memory_format() != MemoryFormat::Contiguous ||
@@ -179,7 +230,8 @@ size_t ConvolutionShape::workspace(Pass pass) const {
   const Answers answers = answersFor(*this);
   const Trees& trees = dtype == kFloat ? kFloatTrees : kHalfTrees;
   const table::Node leaf = leafOf(trees[pass], answers);
-  const int64_t weights = inChannels / groups * outChannels * kernelSize;
+  const auto itemSize = static_cast<int64_t>(c10::elementSize(dtype));
+  const int64_t weights = bytesOf(*this, 16 / itemSize).weight / itemSize;
   const double rest = leaf.hasSums()
       ? leaf.sums() * static_cast<double>(weights) * sizeof(float)
       : leaf.logBytes() > 0 ? std::exp2(leaf.logBytes())

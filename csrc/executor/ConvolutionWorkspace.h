@@ -23,7 +23,7 @@ struct ConvolutionShape {
   int64_t inChannels, outChannels; // of all groups
   int64_t inPixels, outPixels; // of one image
   int64_t kernelSize; // numbers of one kernel
-  int64_t dimensions, width; // of an image as the call has it
+  int64_t dimensions, width; // of an image
   int64_t stride;
   ScalarType dtype;
   bool isChannelsLast;
