@@ -79,7 +79,11 @@ def test_an_option_that_is_left_out_leaves_nothing(own_template):
 
 @pytest.mark.parametrize("name", ["", "My", "my-chip", "x", "9chip", "class", "a" * 40])
 def test_a_bad_name_is_refused(name):
-    words = "the device needs a name" if not name else "must have 2 to 31 lower-case letters"
+    words = (
+        "the device needs a name"
+        if not name
+        else "must have 2 to 31 lower-case letters"
+    )
     with pytest.raises(SystemExit, match=words):
         main([name])
 
