@@ -82,7 +82,10 @@ def test_one_rank_of_sixteen_is_run_and_its_links_are_counted(report, capfd):
             ["--devices", "9", "--topology", "nvlink8"],
             "nvlink8 has 1 x 8; take a larger",
         ),
-        (["--devices", "4", "--topology", "cable"], "neither nvlink8"),
+        (
+            ["--devices", "4", "--topology", "cable"],
+            "neither a cluster, such as nvlink8",
+        ),
         (["--devices", "4", "--ranks", "1,4"], "in [0, 4), such as 0,1, but is 1,4"),
         (["--devices", "4", "--ranks", "all"], "but is all"),
         (["--devices", "4"], "there is no script nowhere.py"),

@@ -82,7 +82,7 @@ def test_unsupported_requests_are_refused_with_a_message(ranks):
     memory.wait_signal(src_rank=1 - rank, timeout_ms=50)
     fails(torch.openreg.synchronize, "waited in vain for 50 ms")
     y = symmetric.empty(100 * (1 + rank), dtype=torch.float32, device=device)
-    fails(lambda: symmetric.rendezvous(y, dist.group.WORLD), "of one size in all ranks")
+    fails(lambda: symmetric.rendezvous(y, dist.group.WORLD), "of the same size in all ranks")
     """,
         setup=SETUP,
         OPENREG_DEVICE_COUNT="2",

@@ -107,8 +107,8 @@ def test_time_of_links_is_not_spent_on_a_processor_and_ends_with_the_group(ranks
 @pytest.mark.parametrize(
     "topology, words",
     [
-        ("ethernet", "neither nvlink8, 2x8-ib"),
-        ("nvlink1", "1 x 1 devices, but rank 1 wants one"),
+        ("ethernet", "neither a cluster, such as nvlink8"),
+        ("nvlink1", "1 x 1 devices, but rank 1 needs one"),
     ],
 )
 def test_a_bad_topology_is_refused_with_a_sentence(ranks, topology, words):

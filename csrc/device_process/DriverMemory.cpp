@@ -12,13 +12,13 @@ char* base = nullptr;
 uint64_t size = 0;
 
 /// By threads that serve no calls, such as those of OpenMP.
-struct Freed {
+struct FreedOffsets {
   std::mutex mutex;
   std::vector<uint64_t> offsets;
 };
 
-Freed& freed() {
-  static auto* all = new Freed;
+FreedOffsets& freed() {
+  static auto* all = new FreedOffsets;
   return *all;
 }
 

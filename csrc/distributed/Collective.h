@@ -145,7 +145,7 @@ struct Transfer {
   int* source = nullptr; ///< set to the rank that sent it
 };
 
-/// A collective that will not come to its end: the group is of no use any more.
+/// A collective that will never end. Its group cannot be used any more.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -51,7 +51,7 @@ void Group::check() const {
       false,
       "the group '",
       name_,
-      "' has failed and is of no use any more: ",
+      "' has failed and cannot be used any more: ",
       failure_,
       ". Destroy it, with torch.distributed.destroy_process_group(), and make "
       "another one");

@@ -47,7 +47,7 @@ template <class T>
 T at(const Bytes& bytes, size_t place) {
   TORCH_CHECK(
       place + sizeof(T) <= bytes.size(),
-      "a rank said less of itself than expected: ",
+      "a rank sent too little about itself: ",
       bytes.size(),
       " bytes");
   T value;

@@ -189,7 +189,7 @@ class PeerMemory final : public symmetric::SymmetricMemory {
     std::memcpy(&offer, bytes.data(), sizeof(offer));
     TORCH_CHECK_VALUE(
         offer.bytes == own_.bytes && offer.padBytes == own_.padBytes,
-        "symmetric memory must be of one size in all ranks, but rank ",
+        "symmetric memory must be of the same size in all ranks, but rank ",
         rank_,
         " has ",
         own_.bytes,
@@ -294,7 +294,7 @@ class Allocator final : public symmetric::SymmetricMemoryAllocator {
         block.base,
         "device ",
         device,
-        " has not the ",
+        " does not have the ",
         bytes + block.padBytes,
         " bytes that symmetric memory needs");
     const DeviceScope scope(block.device);

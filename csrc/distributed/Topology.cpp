@@ -144,8 +144,8 @@ class Reader {
     if (path.empty() || !std::getline(file, line)) {
       refuse(
           "'" + path +
-          "' is neither nvlink8, 2x8-ib, or the like with other numbers, nor a "
-          "file that can be read");
+          "' is neither a cluster, such as nvlink8 or 2x8-ib, nor a file that "
+          "can be read");
     }
     do {
       line = trimmed(line.substr(0, line.find('#')));
@@ -177,7 +177,8 @@ class Reader {
     } else {
       refuse(
           "'" + setting +
-          "' is no setting; there are hosts, devices, bandwidth, latency, "
+          "' is not a setting; the settings are hosts, devices, bandwidth, "
+          "latency, "
           "host_bandwidth, host_latency and slower");
     }
   }
@@ -215,7 +216,7 @@ Network::Network(const Topology& topology, std::vector<int> places, int rank)
           "there are " + std::to_string(topology_.hosts) + " x " +
           std::to_string(topology_.devices) + " devices, but rank " +
           std::to_string(place) +
-          " wants one; take a larger topology, such as " +
+          " needs one; take a larger topology, such as " +
           std::to_string(place / topology_.devices + 1) + "x" +
           std::to_string(topology_.devices) + "-ib");
     }

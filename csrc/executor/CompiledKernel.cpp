@@ -77,7 +77,7 @@ CompiledKernel::CompiledKernel(
   TORCH_CHECK(
       function_,
       library_,
-      " is no kernel of openreg: it has no function openreg_run");
+      " is not a kernel of openreg: it has no function openreg_run");
 }
 
 c10::Device CompiledKernel::check(std::span<const Value> values) const {

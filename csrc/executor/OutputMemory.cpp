@@ -22,7 +22,7 @@ DeviceMemoryOwner owner;
 
 /// Planned memory that tensors have now. Its owner is the output it was planned for,
 /// so whoever frees such a tensor, and whenever, frees nothing.
-class LentMemory {
+class PlannedMemoryInUse {
  public:
   void add(void* pointer) {
     const std::lock_guard lock(mutex_);
@@ -42,8 +42,8 @@ class LentMemory {
     return std::ranges::find(pointers_, pointer) != pointers_.end();
   }
 
-  static LentMemory& instance() {
-    static auto* memory = new LentMemory;
+  static PlannedMemoryInUse& instance() {
+    static auto* memory = new PlannedMemoryInUse;
     return *memory;
   }
 
@@ -57,7 +57,7 @@ void freeSourceMemory(void* pointer) {
 }
 
 void returnPlannedMemory(void* pointer) {
-  LentMemory::instance().remove(pointer);
+  PlannedMemoryInUse::instance().remove(pointer);
 }
 
 } // namespace
@@ -70,7 +70,7 @@ class OutputAllocator final : public c10::Allocator {
   DataPtr allocate(size_t bytes) override {
     if (OutputScope* scope = currentScope; C10_UNLIKELY(scope != nullptr)) {
       if (void* planned = scope->takePlanned(bytes)) {
-        LentMemory::instance().add(planned);
+        PlannedMemoryInUse::instance().add(planned);
         return {planned, planned, &returnPlannedMemory, c10::kCPU};
       }
       if (scope->source_ && bytes > scope->hostBytes_) {
@@ -96,7 +96,7 @@ class OutputAllocator final : public c10::Allocator {
     return [](void* pointer) {
       if (!pointer || !owner.owns(pointer)) {
         instance().cpu_->raw_deleter()(pointer);
-      } else if (!LentMemory::instance().remove(pointer)) {
+      } else if (!PlannedMemoryInUse::instance().remove(pointer)) {
         owner.free(pointer);
       }
     };
@@ -181,7 +181,7 @@ bool isPlannedMemory(const DataPtr& memory) {
 
 bool isPlannedMemoryKept(std::span<const PlannedMemory> planned) {
   return std::ranges::any_of(planned, [](const PlannedMemory& memory) {
-    return LentMemory::instance().has(memory.pointer);
+    return PlannedMemoryInUse::instance().has(memory.pointer);
   });
 }
 

@@ -180,7 +180,7 @@ void runOnCpu(
   op.runStructured(run);
 }
 
-struct QueuedStructured {
+struct QueuedStructuredCall {
   std::unique_ptr<QueuedInvocation> queued;
   void operator()() {
     runOnCpu(queued->op, queued->arguments, queued->outputs);
@@ -233,7 +233,7 @@ void captureCall(
     // Kernels of half precision take a number out of their iterator.
     if (run.casts() || kernelsRunElsewhere() ||
         isReducedFloatingType(outputs[0].scalar_type())) {
-      queue(kernel, QueuedStructured{std::move(queued)});
+      queue(kernel, QueuedStructuredCall{std::move(queued)});
     } else {
       queue(kernel, StructuredNode(std::move(queued)));
     }
@@ -260,7 +260,7 @@ void finishCall(
   call.withKernel(outputs, [&](const KernelNow& kernel) {
     auto queued = std::make_unique<QueuedInvocation>(call, outputs);
     if (C10_LIKELY(isKnownGood)) {
-      queue(kernel, QueuedStructured{std::move(queued)});
+      queue(kernel, QueuedStructuredCall{std::move(queued)});
       return;
     }
     op.firstCalls.note();

@@ -92,10 +92,10 @@ class OpenRegGraph::Capture {
     return stream_;
   }
 
-  Captured end(orGraph_t* graph) {
+  CaptureResult end(orGraph_t* graph) {
     OPENREG_CHECK(orStreamEndCapture(stream_, graph));
     keepsPool_ = true;
-    Captured captured{stream_.device(), pool_, {}};
+    CaptureResult captured{stream_.device(), pool_, {}};
     for (; begun_ > 0; --begun_) {
       const StatePtr& state = states_[begun_ - 1];
       if (auto draws = state->endCapture()) {
@@ -233,7 +233,8 @@ void OpenRegGraph::instantiate() {
 
 // --- afterwards ---------------------------------------------------------------------
 
-const OpenRegGraph::Captured& OpenRegGraph::captured(const char* method) const {
+const OpenRegGraph::CaptureResult& OpenRegGraph::captured(
+    const char* method) const {
   TORCH_CHECK(
       captured_,
       "Called ",
@@ -245,7 +246,7 @@ const OpenRegGraph::Captured& OpenRegGraph::captured(const char* method) const {
 }
 
 void OpenRegGraph::replay() {
-  const Captured& captured = this->captured("replay");
+  const CaptureResult& captured = this->captured("replay");
   if (!exec_) {
     instantiate();
   }

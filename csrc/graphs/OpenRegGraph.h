@@ -83,7 +83,7 @@ class OpenRegGraph final : public at::GraphImplInterface {
   using StatePtr = intrusive_ptr<GeneratorState>;
 
   /// What a successful capture left behind.
-  struct Captured {
+  struct CaptureResult {
     Device device;
     MempoolId_t pool;
     /// What the work draws, and from which states.
@@ -91,12 +91,12 @@ class OpenRegGraph final : public at::GraphImplInterface {
   };
 
   void addState(StatePtr state);
-  const Captured& captured(const char* method) const;
+  const CaptureResult& captured(const char* method) const;
 
   const bool keepsGraph_;
   std::vector<StatePtr> states_; // that it may draw from
   std::unique_ptr<Capture> capture_; // underway
-  std::optional<Captured> captured_;
+  std::optional<CaptureResult> captured_;
   GraphHandle graph_;
   ExecHandle exec_;
 };

@@ -130,7 +130,7 @@ class DeviceSession final : public HostSession {
     OPENREG_CHECK(orActivityFlush(&keep, this, &dropped));
     if (dropped != 0) {
       errors_.push_back(c10::str(
-          dropped, " records of openreg came faster than they could be kept"));
+          dropped, " records of openreg were dropped: too many came at once"));
       TORCH_WARN("The trace is not complete: ", errors_.back());
     }
   }

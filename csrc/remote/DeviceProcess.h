@@ -1,11 +1,11 @@
-// The driver's side of a device process: its start, its end, and what it was lent.
+// The driver's side of a device process: its start, its end, and the memory lent to it.
 // Free of c10, so that it is tested under the sanitizers too.
 #pragma once
 
 #include "remote/Channel.h"
 #include "remote/ChildProcess.h"
 #include "remote/ControlSocket.h"
-#include "remote/LentMemory.h"
+#include "remote/MemoryLoans.h"
 
 #include <openreg.h>
 
@@ -75,17 +75,17 @@ class DeviceProcess {
   uint64_t lend(Memory memory, size_t bytes) {
     const auto offset =
         static_cast<uint64_t>(static_cast<char*>(memory.get()) - memoryAt(0));
-    lent_.add(offset, bytes, std::move(memory));
+    loans_.add(offset, bytes, std::move(memory));
     return offset;
   }
-  /// Takes it back; empty if nothing of that size was lent there.
+  /// Takes the memory back; empty if none of that size was lent there.
   template <class Memory = DataPtr>
   Memory takeBack(uint64_t offset, size_t bytes) {
-    return lent_.take<Memory>(offset, bytes);
+    return loans_.take<Memory>(offset, bytes);
   }
   void giveBack(const std::vector<uint64_t>& offsets) {
     for (const uint64_t offset : offsets) {
-      lent_.drop(offset);
+      loans_.drop(offset);
     }
   }
 
@@ -105,7 +105,7 @@ class DeviceProcess {
   Mapping statusMemory_;
   std::mutex controlMutex_;
   std::atomic<bool> usable_{false};
-  LentMemory lent_;
+  MemoryLoans loans_;
 
   std::mutex mutex_;
   bool ended_ = false; // on purpose: the device is none the worse for it

@@ -40,7 +40,8 @@ void detail::throwIfLost(const void* pointer) {
         orErrorDeviceLost,
         "a tensor is older than the last reset of device " +
             std::to_string(found->second) +
-            ", and what it held is lost; make it anew, or overwrite it whole "
+            ", and its contents are lost; make it again, or overwrite all of "
+            "it "
             "with copy_(), fill_() or zero_(), as load_state_dict() does");
   }
 }

@@ -54,7 +54,7 @@ class Descriptions {
   }
 
   void add(const Storage& storage, const Description& entries) {
-    std::vector<Known> dead; // destroyed without the lock
+    std::vector<StorageEntry> dead; // destroyed without the lock
     const std::lock_guard lock(mutex_);
     if (known_.size() >= most_) {
       std::erase_if(known_, [&](auto& one) {
@@ -108,20 +108,20 @@ class Descriptions {
  private:
   using Weak = weak_intrusive_ptr<StorageImpl>;
   /// The weak reference keeps the address from being used for another storage.
-  struct Known {
+  struct StorageEntry {
     Weak storage;
     std::shared_ptr<const Description>
         description; // of a storage of another class
   };
 
-  static std::shared_ptr<const Description>& placeOf(Known& known) {
+  static std::shared_ptr<const Description>& placeOf(StorageEntry& entry) {
     auto* own =
-        dynamic_cast<OpenRegStorageImpl*>(known.storage._unsafe_get_target());
-    return own ? own->description_ : known.description;
+        dynamic_cast<OpenRegStorageImpl*>(entry.storage._unsafe_get_target());
+    return own ? own->description_ : entry.description;
   }
 
   std::mutex mutex_;
-  std::unordered_map<const StorageImpl*, Known> known_;
+  std::unordered_map<const StorageImpl*, StorageEntry> known_;
   size_t most_ = 16; // entries until those that have died are dropped
   std::atomic<bool> exist_ = false;
 };

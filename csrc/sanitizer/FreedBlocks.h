@@ -40,11 +40,11 @@ class FreedBlocks {
   }
 
  private:
-  struct Freed {
+  struct FreedBlock {
     uintptr_t begin;
     uint64_t allocated; // the number of its allocation
   };
-  std::map<std::pair<const void*, size_t>, std::vector<Freed>> bySize_;
+  std::map<std::pair<const void*, size_t>, std::vector<FreedBlock>> bySize_;
 };
 
 } // namespace c10::openreg::sanitizer

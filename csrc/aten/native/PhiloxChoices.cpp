@@ -14,28 +14,28 @@
 namespace at::native::openreg::philox {
 namespace {
 
-struct Keyed {
+struct KeyedNumber {
   uint64_t key;
   int64_t number;
 };
 
 /// Sorts by key; what has the same key stays in its order.
-void sortByKey(std::vector<Keyed>& all, int bits) {
+void sortByKey(std::vector<KeyedNumber>& all, int bits) {
   constexpr int kDigit = 11;
   constexpr size_t kDigits = size_t{1} << kDigit;
-  std::vector<Keyed> sorted(all.size());
+  std::vector<KeyedNumber> sorted(all.size());
   for (int shift = 0; shift < bits; shift += kDigit) {
-    const auto digit = [shift](const Keyed& one) {
+    const auto digit = [shift](const KeyedNumber& one) {
       return (one.key >> shift) % kDigits;
     };
     std::array<size_t, kDigits + 1> begins{};
-    for (const Keyed& one : all) {
+    for (const KeyedNumber& one : all) {
       ++begins[digit(one) + 1];
     }
     for (size_t i = 1; i < kDigits; ++i) {
       begins[i] += begins[i - 1];
     }
-    for (const Keyed& one : all) {
+    for (const KeyedNumber& one : all) {
       sorted[begins[digit(one)]++] = one;
     }
     all.swap(sorted);
@@ -43,7 +43,7 @@ void sortByKey(std::vector<Keyed>& all, int bits) {
 }
 
 /// Numbers with the same key would stay in their order: these are shuffled.
-void shuffleEqual(std::vector<Keyed>& all, PhiloxPoint point) {
+void shuffleEqual(std::vector<KeyedNumber>& all, PhiloxPoint point) {
   for (size_t begin = 0, end; begin < all.size(); begin = end) {
     for (end = begin + 1; end < all.size() && all[end].key == all[begin].key;) {
       ++end;
@@ -105,7 +105,7 @@ Tensor& randperm_out(
               // A key all of whose bits count is sorted as a signed number.
               const uint64_t sign =
                   bits == 32 || bits == 64 ? uint64_t{1} << (bits - 1) : 0;
-              std::vector<Keyed> all(static_cast<size_t>(n));
+              std::vector<KeyedNumber> all(static_cast<size_t>(n));
               for (int64_t i = 0; i < n; ++i) {
                 const uint64_t key = wide
                     ? static_cast<uint64_t>(

@@ -180,11 +180,11 @@ class ReservedByPool {
   }
 
  private:
-  struct Reserved {
+  struct ReservedBytes {
     PoolCounter counter;
     PoolStats::Array atReset;
   };
-  std::map<PoolId, Reserved> pools_;
+  std::map<PoolId, ReservedBytes> pools_;
 };
 
 } // namespace c10::openreg

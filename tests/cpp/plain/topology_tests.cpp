@@ -77,7 +77,7 @@ TEST(TopologyTest, ABadValueIsRefusedWithWhatIsAccepted) {
           << error.what();
     }
   };
-  refuses("", "neither nvlink8, 2x8-ib");
+  refuses("", "neither a cluster, such as nvlink8");
   refuses("token-ring", "'token-ring' is neither");
   refuses("nvlink0", "in [1, 4096], but is '0'");
   refuses("2x9999-ib", "the devices of 2x9999-ib");
@@ -88,7 +88,9 @@ TEST(TopologyTest, ABadValueIsRefusedWithWhatIsAccepted) {
   refuses("nvlink8,bandwidth=1e300TB/s", "but is '1e300TB/s'");
   refuses("nvlink8,devices=2.5", "a whole number in [1, 4096], but is 2.5");
   refuses("nvlink8,slower=0", "in [1, 1e9]");
-  refuses("nvlink8,colour=red", "'colour=red' is no setting; there are hosts");
+  refuses(
+      "nvlink8,colour=red",
+      "'colour=red' is not a setting; the settings are hosts");
   refuses("nvlink8,hosts=2", "host_bandwidth is missing");
 }
 

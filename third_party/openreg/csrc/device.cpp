@@ -248,7 +248,7 @@ orError_t orDeviceGetAttribute(int* value, orDeviceAttr attribute, int device) {
     }
     return fail(
         orErrorInvalidValue,
-        "attribute %d is none of orDeviceAttr",
+        "attribute %d is not in orDeviceAttr",
         static_cast<int>(attribute));
   });
 }

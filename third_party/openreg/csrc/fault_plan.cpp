@@ -198,8 +198,8 @@ class FaultPlan::Reader {
     }
     reject(
         when,
-        "behind the place comes its number, from 1 on, * for every one, or a "
-        "part of them such as 5%");
+        "the place is followed by a number from 1 on, by * for every call, or "
+        "by a share of the calls such as 5%");
   }
 
   void readSite(std::string_view place, std::string_view kind) {
@@ -225,8 +225,7 @@ class FaultPlan::Reader {
             .find(", " + std::string(known) + ",") == std::string::npos) {
       reject(
           std::string(kind) + "@" + std::string(name),
-          "at " + std::string(name) + " there may be " +
-              std::string(found->kinds));
+          std::string(name) + " can have " + std::string(found->kinds));
     }
   }
 

@@ -156,7 +156,9 @@ orError_t addNode(
     const int64_t place = placeOf(nodes, dependencies[i]);
     if (place < 0) {
       return fail(
-          orErrorInvalidValue, "dependencies[%zu] is no node of the graph", i);
+          orErrorInvalidValue,
+          "dependencies[%zu] is not a node of the graph",
+          i);
     }
     before.push_back(static_cast<uint32_t>(place));
     if (std::count(before.begin(), before.end(), before.back()) > 1) {

@@ -96,7 +96,7 @@ std::shared_ptr<Shared> open(Kind kind, const Handle& handle) {
       handle.place >= kMostObjects) {
     fail(
         orErrorInvalidHandle,
-        "the bytes are no handle of %s; were all %zu passed on?",
+        "the bytes are not a handle of %s; were all %zu passed on?",
         nameOf(kind),
         sizeof(Handle));
     return nullptr;

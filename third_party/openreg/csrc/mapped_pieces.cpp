@@ -123,7 +123,7 @@ orError_t DeviceMemory::mapPiece(void* pointer, size_t bytes, uint64_t memory) {
   if (found == memories_.end() || found->second.isReleased) {
     return fail(
         orErrorInvalidHandle,
-        "the handle is no memory of device %d; was it released?",
+        "the handle is not memory of device %d; was it released?",
         device_);
   }
   if (bytes != found->second.bytes) {

@@ -105,7 +105,7 @@ void call(const orCallableType& type, void* callable, RunningTask& task) {
     failTask(
         task,
         orErrorLaunchFailure,
-        "it threw something that is no std::exception");
+        "it threw something that is not a std::exception");
   }
 }
 

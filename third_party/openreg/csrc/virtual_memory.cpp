@@ -28,7 +28,7 @@ Device* deviceOf(Runtime& runtime, orMemHandle_t handle) {
   const uint64_t number =
       std::bit_cast<uint64_t>(handle) % (uint64_t{1} << kDeviceBits);
   if (number == 0 || number > runtime.devices.size()) {
-    fail(orErrorInvalidHandle, "%p is no handle of memory", handle);
+    fail(orErrorInvalidHandle, "%p is not a handle of memory", handle);
     return nullptr;
   }
   return runtime.devices[number - 1].get();
@@ -37,7 +37,7 @@ Device* deviceOf(Runtime& runtime, orMemHandle_t handle) {
 Device* deviceAt(Runtime& runtime, const void* pointer) {
   const int owner = runtime.addresses.deviceOf(pointer);
   if (owner < 0) {
-    fail(orErrorInvalidValue, "%p is no address of a device", pointer);
+    fail(orErrorInvalidValue, "%p is not an address of a device", pointer);
     return nullptr;
   }
   return runtime.devices[static_cast<size_t>(owner)].get();
@@ -174,7 +174,7 @@ orError_t orMemRelease(orMemHandle_t handle) {
         ? orSuccess
         : fail(
               orErrorInvalidHandle,
-              "the handle is no memory of device %d; was it released before?",
+              "the handle is not memory of device %d; was it released before?",
               device->index());
   });
 }

@@ -243,7 +243,7 @@ orError_t Stream::start() {
   if (!os::startThread("openreg stream", entry, this)) {
     return fail(
         orErrorMemoryAllocation,
-        "the system refuses another thread, which stream %llu needs",
+        "the system refused to start the thread that stream %llu needs",
         id());
   }
   started_.store(true, std::memory_order_release);

@@ -135,7 +135,7 @@ TEST_F(GraphTest, DependenciesAreNodesOfTheGraphGivenOnce) {
   EXPECT_TRUE(detailHas("dependencies[1] is given twice"));
   const orGraphNode_t other = nodesOf(foreign)[0];
   EXPECT_EQ(orGraphAddEmptyNode(&added, graph, &other, 1), orErrorInvalidValue);
-  EXPECT_TRUE(detailHas("dependencies[0] is no node of the graph"));
+  EXPECT_TRUE(detailHas("dependencies[0] is not a node of the graph"));
   EXPECT_EQ(nodeCount(graph), 1u);
 }
 

@@ -16,7 +16,7 @@ TEST(IpcHandleTest, BytesThatAreNoHandleAreRefused) {
       wrong.reserved[i] ^= 1;
       EXPECT_EQ(openingFails(wrong), orErrorInvalidHandle) << i;
     }
-    EXPECT_TRUE(detailHas("no handle of memory"));
+    EXPECT_TRUE(detailHas("not a handle of memory"));
     EXPECT_EQ(openingFails({}), orErrorInvalidHandle);
 
     void* pointer = nullptr;

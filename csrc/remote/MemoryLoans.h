@@ -1,4 +1,4 @@
-// Memory that a device process was lent.
+// Memory that the driver lends to a device process.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace c10::openreg::remote {
 /// the device's memory, with the object that owns it: a c10::DataPtr.
 ///
 /// Threads: any may call anything.
-class LentMemory {
+class MemoryLoans {
  public:
   template <class Owner>
   void add(uint64_t offset, size_t bytes, Owner owner) {
     auto kept = std::make_shared<Owner>(std::move(owner));
     const std::lock_guard lock(mutex_);
-    lent_.insert_or_assign(offset, Loan{std::move(kept), bytes});
+    loans_.insert_or_assign(offset, Loan{std::move(kept), bytes});
   }
 
   /// Gives the owner back that was added, or an empty one if there is nothing of at
@@ -44,17 +44,17 @@ class LentMemory {
 
   std::shared_ptr<void> extract(uint64_t offset, size_t bytes) {
     const std::lock_guard lock(mutex_);
-    const auto found = lent_.find(offset);
-    if (found == lent_.end() || found->second.bytes < bytes) {
+    const auto found = loans_.find(offset);
+    if (found == loans_.end() || found->second.bytes < bytes) {
       return nullptr;
     }
     std::shared_ptr<void> owner = std::move(found->second.owner);
-    lent_.erase(found);
+    loans_.erase(found);
     return owner;
   }
 
   std::mutex mutex_;
-  std::unordered_map<uint64_t, Loan> lent_;
+  std::unordered_map<uint64_t, Loan> loans_;
 };
 
 } // namespace c10::openreg::remote
