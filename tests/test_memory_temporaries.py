@@ -59,6 +59,16 @@ def test_the_first_call_of_a_kind_shows_no_temporaries(allocations):
     assert allocations(torch.autograd.grad, y, q, grad) == 3
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_a_reduced_loss_lies_in_memory_for_all_losses(reduction):
+    x, y = torch.randn(2, 171, 37, device="openreg")
+    expected = F.mse_loss(x.cpu(), y.cpu(), reduction=reduction)
+    for _ in range(3):  # the first call of a kind is another way
+        loss = F.mse_loss(x, y, reduction=reduction)
+        assert loss.untyped_storage().nbytes() == x.nbytes
+        assert torch.equal(loss.cpu(), expected)
+
+
 @pytest.mark.parametrize("executor", ["thread", "process"])
 def test_a_random_operator_in_place_allocates_nothing(executor, run_python):
     code = """

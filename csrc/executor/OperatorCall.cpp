@@ -332,7 +332,7 @@ void runPlanned(QueuedInvocation& queued, std::span<const size_t> earlier) {
     if (output.defined() && output.numel() > 0) {
       planned.push_back(
           {output.mutable_data_ptr(),
-           output.nbytes(),
+           output.storage().nbytes(),
            earlier.empty() ? 0 : earlier[place]});
     }
   }

@@ -1,6 +1,6 @@
 #include "executor/OutputShapeCache.h"
 
-#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/hash.h>
 
 namespace at::native::openreg {
@@ -33,7 +33,8 @@ void OutputShapeCache::add(
         {true,
          output.sizes().vec(),
          output.strides().vec(),
-         output.scalar_type()});
+         output.scalar_type(),
+         output.storage().nbytes() / output.itemsize()});
   }
   for (size_t place = 0; place < earlier.size(); ++place) {
     metadata[place].earlier = earlier[place];
@@ -43,6 +44,17 @@ void OutputShapeCache::add(
     seen_.clear();
   }
   seen_.emplace(std::vector(key.begin(), key.end()), std::move(metadata));
+}
+
+// A loss that is reduced lies in memory for as many numbers as there were losses: its
+// kernel computes them there. So it does on a GPU.
+Tensor OutputShapeCache::madeLike(const Output& output, c10::Device device) {
+  Tensor made = at::empty(
+      {static_cast<int64_t>(output.numbers)},
+      TensorOptions(device).dtype(output.dtype));
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(
+      output.sizes, output.strides);
+  return made;
 }
 
 std::optional<CachedOutputs> OutputShapeCache::make(
@@ -61,11 +73,7 @@ std::optional<CachedOutputs> OutputShapeCache::make(
   for (const Output& output : metadata) {
     outputs.earlier.push_back(output.earlier);
     outputs.tensors.push_back(
-        output.defined ? at::empty_strided(
-                             output.sizes,
-                             output.strides,
-                             TensorOptions(device).dtype(output.dtype))
-                       : Tensor());
+        output.defined ? madeLike(output, device) : Tensor());
   }
   return outputs;
 }

@@ -37,8 +37,11 @@ class OutputShapeCache {
     bool defined;
     std::vector<int64_t> sizes, strides;
     ScalarType dtype;
+    size_t numbers = 0; ///< in the storage
     size_t earlier = 0;
   };
+  static Tensor madeLike(const Output& output, c10::Device device);
+
   struct Hash {
     size_t operator()(const std::vector<int64_t>& key) const;
   };
