@@ -40,6 +40,19 @@ def test_a_convolution_copies_its_tensors(run):
     assert int(found[1]) >= tensors
 
 
+def test_recorded_convolutions_take_what_they_took(run):
+    recorded = {  # on an H200, in bytes
+        "64, 64, 3, padding=1": (2244624, 6963655),
+        "64, 256, 1": (0, 524288),
+        "16, 64, 5, stride=2, padding=2": (1150992, 1253520),
+    }
+    lines = [f"print(*convolution({code}, dtype=torch.float32))" for code in recorded]
+    found = list(map(int, run("\n".join(lines))))
+    for index, (forward, backward) in enumerate(recorded.values()):
+        assert found[2 * index] == pytest.approx(forward, rel=0.05)
+        assert found[2 * index + 1] == pytest.approx(backward, rel=0.05)
+
+
 @pytest.mark.slow  # the CPU is slow in float16
 def test_channels_are_padded(run):
     (found,) = run("print(convolution(64, 12, 7, padding=3)[0])")
@@ -129,6 +142,46 @@ print(*recurrent(nn.{kind}, 64, grad=False))
         assert LAYER * count <= backward
         assert kept >= reserve * count
     assert LAYER <= no_grad[0] and no_grad[1] < 4 * sequence
+
+
+def test_an_lstm_keeps_no_more_than_cudnn(run):
+    code = """
+for _ in range(2):
+    kept = recurrent(nn.LSTM, 64)[1]
+print(kept)
+"""
+    sequence = 10 * 4 * 64 * 4
+    (kept,) = map(int, run(RECURRENT + code))
+    assert 6 * sequence < kept < 9 * sequence  # the output, the reserve and states
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_checkpointed_lstm_saves_as_many_tensors_again(run, dtype):
+    code = f"""
+from torch.utils.checkpoint import checkpoint
+nets = [nn.LSTM(128, 128).to("openreg") for _ in range(2)]
+x = torch.randn(32, 16, 128, device="openreg", requires_grad=True)
+for _ in range(2):
+    y = x
+    with torch.autocast("openreg", dtype=torch.{dtype}, enabled={dtype != "float32"}):
+        for net in nets:
+            y = checkpoint(lambda v: net(v)[0], y, use_reentrant=False)
+    y.float().sum().backward()
+print(x.grad.isfinite().all().item())
+"""
+    assert run(code) == ["True"]
+
+
+def test_an_lstm_trains_as_without_a_profile(run):
+    code = """
+torch.manual_seed(0)
+net = nn.LSTM(32, 32, num_layers=2, bidirectional=True).to("openreg")
+x = torch.randn(10, 4, 32, device="openreg", requires_grad=True)
+net(x)[0].square().sum().backward()
+gradients = [x.grad] + [p.grad for p in net.parameters()]
+print(*(g.double().square().sum().item().hex() for g in gradients))
+"""
+    assert run(code) == run(code, profile="")
 
 
 @pytest.mark.slow  # the CPU is slow in float16

@@ -93,6 +93,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_input(
         train,
         bidirectional,
         batch_first);
+    memory.moveOneDnnsToHost(output, num_layers * (bidirectional ? 2 : 1));
     output = memory.finish(output, {output, hy, cy});
     return {std::move(output), std::move(hy), std::move(cy)};
   }

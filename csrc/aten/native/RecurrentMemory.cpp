@@ -7,8 +7,11 @@
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/generated/Functions.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace at::native::openreg {
 namespace {
@@ -41,9 +44,8 @@ struct KeptMemory : torch::autograd::Function<KeptMemory> {
       const Tensor& output,
       int64_t kept,
       int64_t workspace) {
-    if (kept > 0) {
-      context->save_for_backward({keep(output, static_cast<size_t>(kept))});
-    }
+    // Even if it is empty: a checkpoint counts what is saved.
+    context->save_for_backward({keep(output, static_cast<size_t>(kept))});
     context->saved_data["workspace"] = workspace;
     return output;
   }
@@ -57,6 +59,24 @@ struct KeptMemory : torch::autograd::Function<KeptMemory> {
     }
     return {gradients[0], Tensor(), Tensor()};
   }
+};
+
+/// Keeps what a node saved in the host's memory until it is wanted.
+class KeptByHost final : public torch::autograd::SavedVariableHooks {
+ public:
+  void call_pack_hook(const Tensor& tensor) override {
+    device_ = tensor.device();
+    kept_ = at::empty(
+        tensor.sizes(), tensor.options().device(kCPU).pinned_memory(true));
+    kept_.copy_(tensor, /*non_blocking=*/true);
+  }
+  Tensor call_unpack_hook() override {
+    return kept_.to(device_, kept_.scalar_type(), /*non_blocking=*/true);
+  }
+
+ private:
+  Tensor kept_;
+  Device device_ = kCPU;
 };
 
 RecurrentShape::Kind kindOf(RecurrentKind kind) {
@@ -125,6 +145,31 @@ RecurrentMemory::RecurrentMemory(
       shape.workspace(),
       shape.weightBytes + input.nbytes() + bytesOf(hx)};
   before_ = allocatedOn(input.device().index());
+}
+
+// oneDNN saves three times what cuDNN does.
+void RecurrentMemory::moveOneDnnsToHost(const Tensor& output, int64_t layers)
+    const {
+  if (C10_LIKELY(!need_) || !output.grad_fn()) {
+    return;
+  }
+  using Layer = torch::autograd::generated::MkldnnRnnLayerBackward0;
+  using torch::autograd::Node;
+  std::vector<Node*> next{output.grad_fn().get()};
+  std::unordered_set<Node*> seen(next.begin(), next.end());
+  for (size_t place = 0; place < next.size() && layers > 0; ++place) {
+    if (auto* layer = dynamic_cast<Layer*>(next[place])) {
+      --layers;
+      if (!layer->result3_.has_hooks()) { // those of a program come first
+        layer->result3_.register_hooks(std::make_unique<KeptByHost>());
+      }
+    }
+    for (const auto& edge : next[place]->next_edges()) {
+      if (edge.function && seen.insert(edge.function.get()).second) {
+        next.push_back(edge.function.get());
+      }
+    }
+  }
 }
 
 Tensor RecurrentMemory::finish(const Tensor& output, TensorList results) const {

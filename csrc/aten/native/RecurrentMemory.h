@@ -23,6 +23,10 @@ class [[nodiscard]] RecurrentMemory {
       TensorList hx,
       TensorList params);
 
+  /// Moves what oneDNN's layers saved for the backward pass of `output` to the host's
+  /// memory. It is no tensor of the program, and the device of a GPU has none of it.
+  void moveOneDnnsToHost(const Tensor& output, int64_t layers) const;
+
   /// The output, with a node in the graph that counts for the backward pass. `results`
   /// are the tensors that the pass returns.
   Tensor finish(const Tensor& output, TensorList results) const;
