@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -88,8 +89,10 @@ bool registerRefusals() {
       continue;
     }
     const std::string full = c10::toString(name).substr(kNamespace.size());
+    // The same for an operator without overloads.
+    const std::set keys{name.name.substr(kNamespace.size()), full};
     Rows rows;
-    for (const std::string& key : {name.name.substr(kNamespace.size()), full}) {
+    for (const std::string& key : keys) {
       if (const auto found = named.find(key); found != named.end()) {
         rows.insert(rows.end(), found->second.begin(), found->second.end());
       }
