@@ -1,5 +1,6 @@
 #include "runtime/OpenRegFunctions.h"
 
+#include "runtime/OpenRegDeviceScope.h"
 #include "runtime/OpenRegObserver.h"
 #include "runtime/OpenRegTrace.h"
 
@@ -120,6 +121,15 @@ bool is_initialized(DeviceIndex device) noexcept {
   const orError_t status = orDeviceIsActive(&active, device);
   orGetLastError();
   return status == orSuccess && active != 0;
+}
+
+void check_not_broken(DeviceIndex device) {
+  if (!is_initialized(device)) {
+    return;
+  }
+  const DeviceScope scope(device);
+  size_t free = 0;
+  OPENREG_CHECK(orMemGetInfo(&free, nullptr));
 }
 
 } // namespace c10::openreg

@@ -52,4 +52,7 @@ bool is_in_bad_fork() noexcept;
 /// Whether anything of the device was set up in this process: a thread, memory.
 bool is_initialized(DeviceIndex device) noexcept;
 
+/// Throws what broke the device, if something did. Does not set anything up.
+void check_not_broken(DeviceIndex device);
+
 } // namespace c10::openreg

@@ -58,6 +58,7 @@ struct HostCache final
   // Pinned memory and its events are no part of what a stream captures meanwhile.
   void allocate_host_memory(size_t size, void** pointer) override {
     const RelaxedCapture relaxed;
+    check_not_broken(current_device()); // as CUDA, whose context pins it
     OPENREG_CHECK(orMallocHost(pointer, size));
   }
 
