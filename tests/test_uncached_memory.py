@@ -150,8 +150,3 @@ def test_old_names_for_a_reset_warn_and_reset_all_peaks(old):
         getattr(m, old)()
     assert m.max_memory_allocated() == m.memory_allocated()
     assert m.max_memory_reserved() == m.memory_reserved()
-
-
-def test_a_pool_takes_no_allocator():
-    with pytest.raises(TypeError, match="allocator=None, but got str"):
-        m.MemPool("mine")
