@@ -44,7 +44,10 @@ def observed(name):
 def told(outcome):
     """The result, and each alert of an operator: other warnings are PyTorch's own."""
     result, *warnings = outcome
-    return result, [w.partition(",")[0] for w in warnings if ALERT in w]
+    alerts = [w.partition(",")[0] for w in warnings if ALERT in w]
+    # The CPU's kernel of max_unpool alerts itself, too.
+    once = {a for a in alerts if a.startswith("max_unpooling")}
+    return result, sorted([a for a in alerts if a not in once] + list(once))
 
 
 @pytest.mark.parametrize("name", NAMES)
