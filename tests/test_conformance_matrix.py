@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import ladder_steps
 import pytest
 import torch  # noqa: F401 (with its backends; the kit imports it without them)
 from torch_conformance.__main__ import main
@@ -35,7 +36,28 @@ def test_the_page_has_the_level_of_each_backend():
     found = levels((DOCS / "conformance.md").read_text())
     first = re.findall(r"level (\d+) of \[", (DOCS / "first_backend.md").read_text())
     assert found["openreg"] == NUMBERS[-1]
-    assert [found["mini"]] == [int(level) for level in first]
+    assert [found["step 1"]] == [int(level) for level in first]
+
+
+def test_the_page_has_each_step_of_the_ladder_with_the_levels_it_says():
+    found = reached((DOCS / "conformance.md").read_text())
+    said = {f"step {step}": levels for step, levels in ladder_steps.levels().items()}
+    assert len(said) == 6
+    assert {name: found[name] for name in said} == said, "make conformance"
+    assert found["mychip"] == said["step 6"]  # all options, as a new user gets it
+    assert set(found) == {"openreg", *said, "mychip", "pychip"}
+
+
+def reached(text):
+    """Backend -> the levels that it reaches, by the same table."""
+    table = text.partition("\n## ")[0]
+    (names,) = re.findall(r"^\| level \|  \| (.*) \|$", table, re.M)
+    rows = re.findall(r"^\| (\d+) \| [^|]* \|(.*)\|$", table, re.M)
+    found = {name: [] for name in names.split(" | ")}
+    for number, cells in rows:
+        for name, cell in zip(found, cells.split("|"), strict=True):
+            found[name] += [int(number)] if cell.strip() == "reached" else []
+    return found
 
 
 @pytest.fixture
