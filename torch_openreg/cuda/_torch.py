@@ -236,4 +236,4 @@ def _install_nccl() -> None:
 
 
 def _register_pool(self: Any, pool: Any, *args: Any, **kwargs: Any) -> None:
-    """What a NIC would have to know."""
+    """Nothing to do: NCCL tells a network adapter of a pool, and there is none here."""
