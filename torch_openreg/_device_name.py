@@ -2,9 +2,9 @@
 
 import os
 
-# OPENREG_AS: `openreg`, or `cuda`, and the device takes the place that CUDA has in a
-# PyTorch built without it (`docs/cuda.md`). Read before torch is imported. Default:
-# `openreg`.
+# OPENREG_AS: `openreg`; with `cuda`, the device takes the place of CUDA in a PyTorch
+# that was built without it; see [CUDA scripts](cuda.md). Read before torch is imported.
+# Default: `openreg`.
 NAME: str = os.environ.get("OPENREG_AS") or "openreg"
 
 if NAME not in ("openreg", "cuda"):

@@ -23,7 +23,7 @@ using native::openreg::Refusal;
 using Rows = std::vector<const Refusal*>;
 
 // docs:begin strict-kernel
-/// Stands between autograd and the kernels of one operator, of all devices.
+/// Stands between autograd and all kernels of one operator, whatever their device.
 ///
 /// Threads: any.
 class StrictKernel final : public c10::OperatorKernel {

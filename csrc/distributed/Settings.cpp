@@ -16,8 +16,8 @@ bool blockingWait() {
   return set;
 }
 
-// OPENREG_OCCL_TIMEOUT: the timeout of every group in seconds, whatever the program says:
-// for finding a hang. Default: as the program says.
+// OPENREG_OCCL_TIMEOUT: the timeout of every group in seconds, whatever the program says;
+// helps to find a hang. Default: as the program says.
 std::optional<std::chrono::milliseconds> timeoutForAll() {
   const auto value = c10::utils::get_env("OPENREG_OCCL_TIMEOUT");
   if (!value) {
@@ -32,8 +32,8 @@ std::optional<std::chrono::milliseconds> timeoutForAll() {
 }
 
 // OPENREG_OCCL_ASYNC_ERROR_HANDLING: 1: a collective that fails because of another rank
-// ends the process, so that torchrun starts it again, even if the program is busy with
-// something else; 0: it is told at the next synchronisation. Default: 0.
+// ends the process, even if the program is busy with something else, so that torchrun
+// starts it again; 0: its error is raised at the next synchronisation. Default: 0.
 void endProcessIfTold(const char* why) {
   static const bool told =
       c10::utils::check_env("OPENREG_OCCL_ASYNC_ERROR_HANDLING")

@@ -20,9 +20,9 @@ namespace {
 
 enum class Policy { Allow, Warn, Error };
 
-// OPENREG_FALLBACK: what becomes of operators that make the host wait: `allow`, `warn`
-// once each, or `error`; see [operators](operators.md#calls-that-wait). Default:
-// `allow`.
+// OPENREG_FALLBACK: what happens when an operator makes the host wait: nothing
+// (`allow`), a warning once per operator (`warn`) or an error (`error`); see
+// [operators](operators.md#calls-that-wait). Default: `allow`.
 Policy readPolicy() {
   const auto value = c10::utils::get_env("OPENREG_FALLBACK");
   if (!value || *value == "allow") {

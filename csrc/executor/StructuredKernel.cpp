@@ -188,8 +188,8 @@ struct QueuedStructuredCall {
 };
 
 // docs:begin prepared-structured
-/// A call as a graph keeps it: the object and the tensors it works on. Its meta function
-/// runs here, on aliases, and each replay runs only the kernel.
+/// A call in a graph: the object and the tensors it works on. The constructor runs the
+/// meta function, on aliases; each replay runs only the kernel.
 class StructuredNode {
  public:
   explicit StructuredNode(std::unique_ptr<QueuedInvocation> queued)

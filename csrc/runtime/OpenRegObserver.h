@@ -10,11 +10,11 @@
 namespace c10::openreg {
 
 // docs:begin runtime-observer
-/// Is told, on the thread that does it, of all that puts work in order and of memory
-/// that comes and goes. It changes nothing and waits for no stream.
+/// Is notified of everything that orders work, and of memory that is allocated or freed,
+/// on the thread where it happens. It changes nothing and waits for no stream.
 ///
-/// Threads: called by any number at a time, with and without Python's lock, but never
-/// with a lock of the runtime that a kernel needs.
+/// Threads: any number may call it at a time, with or without the GIL, but never while
+/// they hold a lock of the runtime that a kernel needs.
 class RuntimeObserver {
  public:
   virtual ~RuntimeObserver() = default;
@@ -24,7 +24,7 @@ class RuntimeObserver {
   virtual void onEventDestroy(orEvent_t event) = 0;
   /// Later work of the stream runs after the event.
   virtual void onStreamWait(orStream_t stream, orEvent_t event) = 0;
-  /// The host has seen that an event has happened, or a stream or device is idle.
+  /// The host has seen that an event has happened, or that a stream or device is idle.
   virtual void onHostWaitForEvent(orEvent_t event) = 0;
   virtual void onHostWaitForStream(orStream_t stream) = 0;
   virtual void onHostWaitForDevice(int device) = 0;
@@ -36,7 +36,7 @@ class RuntimeObserver {
       const void* pointer,
       size_t bytes,
       orStream_t stream) = 0;
-  /// The last allocation is made by a kernel that this thread runs, which uses it now.
+  /// The last allocation was made by a kernel that runs on this thread and uses it now.
   virtual void onAllocateInKernel(const void* pointer) = 0;
   /// An allocation turns out to be a result of the last work of this thread.
   virtual void onResult(const void* pointer) = 0;

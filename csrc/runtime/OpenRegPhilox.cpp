@@ -9,8 +9,8 @@
 namespace c10::openreg {
 namespace {
 
-// OPENREG_RNG: whose random numbers devices draw: `cpu`, and a seed gives the same
-// numbers on a device and on the CPU, or `philox`, those of a GPU with the
+// OPENREG_RNG: which random numbers devices draw: with `cpu`, a seed gives the same
+// numbers on a device and on the CPU; with `philox`, those of a GPU that has the
 // multiprocessors of the device's profile; see [the generator](generator.md). Default:
 // `cpu`.
 std::optional<std::string> setting() {

@@ -10,9 +10,9 @@ extern std::atomic<int> profilers;
 }
 
 // docs:begin profiling
-/// Whether torch.profiler, or the one of torch.autograd, traces anything in this
-/// process. Ask this before asking PyTorch whether the calling thread is traced:
-/// PyTorch's answer takes ten nanoseconds and more, this is one load.
+/// Whether torch.profiler or torch.autograd.profiler traces anything in this process.
+/// Ask this before asking PyTorch whether the calling thread is traced: PyTorch's
+/// answer takes ten nanoseconds and more, this is one load.
 inline bool profiling() noexcept {
   return detail::profilers.load(std::memory_order_relaxed) != 0;
 }

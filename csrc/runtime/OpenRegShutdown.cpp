@@ -21,8 +21,8 @@ void runBackward(DeviceIndex device) {
 } // namespace
 
 // docs:begin settle-autograd
-// From a thread of its own, because it captures no state of Python's: freeing this
-// last pass takes no GIL.
+// Calls backward() in a new thread, which has no Python state that the pass could
+// capture: freeing this last pass takes no GIL.
 void settle_autograd_threads() noexcept {
   try {
     std::thread([] {

@@ -30,8 +30,8 @@ inline bool isTraced() noexcept {
 }
 
 // docs:begin gpu-trace
-/// Calls one of them, if somebody listens. It takes the GIL, so call it without holding
-/// any of our locks.
+/// Calls one of the callbacks, if somebody listens. It takes the GIL, so call it without
+/// holding any of our locks.
 template <class... Arguments>
 inline void trace(
     void (Trace::*callback)(DeviceType, Arguments...) const,

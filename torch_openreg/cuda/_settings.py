@@ -7,8 +7,8 @@ def translate() -> None:
     """Set our variables as CUDA's say. These are read when the device starts, so a
     program may set them after ``import torch``, as with CUDA."""
     os.environ.setdefault("OPENREG_DEVICE_PROFILE", "sm80")
-    # CUDA_VISIBLE_DEVICES: the devices of a process that poses as CUDA, as
-    # OPENREG_VISIBLE_DEVICES, which it wins over. Default: all.
+    # CUDA_VISIBLE_DEVICES: overrides OPENREG_VISIBLE_DEVICES in a process that poses as
+    # CUDA. Default: all.
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         os.environ["OPENREG_VISIBLE_DEVICES"] = _indices(visible)
@@ -36,9 +36,9 @@ def _indices(visible: str) -> str:
 def workspace_bytes() -> int:
     """How much memory CUBLAS_WORKSPACE_CONFIG (``:SIZE:COUNT`` in KiB, repeated) asks
     for; 0 without it, since the CPU's multiplication has no workspace of its own."""
-    # CUBLAS_WORKSPACE_CONFIG: what torch.backends.cuda.cublas_workspace_size() tells
-    # at first in a process that poses as CUDA; it decides nothing, since results are
-    # deterministic without. Default: unset.
+    # CUBLAS_WORKSPACE_CONFIG: the first value of
+    # torch.backends.cuda.cublas_workspace_size() in a process that poses as CUDA. It
+    # has no other effect: results are deterministic without it. Default: unset.
     numbers = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "").split(":")[1:]
     pairs = zip(numbers[::2], numbers[1::2])
     return sum(int(size) * int(count) * 1024 for size, count in pairs)

@@ -74,7 +74,7 @@ def init() -> None:
 
 
 def _lazy_init() -> None:
-    """What everything that needs the device calls first; torch does, too."""
+    """Everything that needs the device calls this first, and so does torch."""
     global _initialized, _starting
     if is_initialized():
         return

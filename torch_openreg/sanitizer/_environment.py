@@ -51,8 +51,8 @@ def _finish(process: int) -> None:
         sanitizer.report_leaks()
     sanitizer.disable()
     found = sanitizer.findings()
-    # OPENREG_SANITIZE_REPORT: the file that the findings are written to, as JSON, with a
-    # page for each beside it. Default: they are only printed.
+    # OPENREG_SANITIZE_REPORT: a file for the findings as JSON; a page for each is written
+    # next to it. Default: they are only printed.
     if path := os.environ.get("OPENREG_SANITIZE_REPORT"):
         sanitizer.save(path)
     if found:

@@ -10,7 +10,7 @@
 namespace at::native::openreg {
 namespace {
 
-// OPENREG_STRICT: `1` refuses what a GPU refuses, with its sentences: dtypes that CUDA's
+// OPENREG_STRICT: `1` refuses what a GPU refuses, with its messages: dtypes that CUDA's
 // kernels do not have, attention kernels that would not run there, and operators without
 // a deterministic implementation if one is asked for; see [strict mode](strict.md).
 // Default: `0`.

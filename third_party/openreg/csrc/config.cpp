@@ -132,8 +132,8 @@ int readDeviceCount() {
   return *count;
 }
 
-// OPENREG_DEVICE_PROFILE: the device to pose as: its name, memory and figures;
-// names are in `third_party/openreg/csrc/profile.cpp`. Default: a plain device with
+// OPENREG_DEVICE_PROFILE: the GPU whose name, memory and figures the devices have,
+// such as `h100`; see [device profiles](profiles.md). Default: a plain device with
 // 16 GiB.
 const orDeviceProp& readProfile() {
   const Variable variable("OPENREG_DEVICE_PROFILE");
@@ -291,7 +291,7 @@ std::string Config::read() try {
       Variable("OPENREG_EXECUTOR")
           .oneOf<bool>({{"thread", false}, {"process", true}}, false);
   // OPENREG_DEVICE_ASSERT: `sticky`: failed work breaks the device until it is
-  // reset; `raise`: it is told once. Default: `sticky`.
+  // reset; `raise`: its error is raised once. Default: `sticky`.
   stickyErrors = Variable("OPENREG_DEVICE_ASSERT")
                      .oneOf<bool>({{"sticky", true}, {"raise", false}}, true);
   waitTimeout = readWaitTimeout();

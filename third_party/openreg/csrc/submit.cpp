@@ -133,7 +133,7 @@ inline orError_t enter(Stream& stream, const Work& work, uint64_t* finished) {
 }
 
 // docs:begin enter-as-planned
-/// Takes the place of work that is to fail by a fault plan.
+/// Runs in place of work that a fault plan lets fail.
 struct FailByPlan {
   std::unique_ptr<const std::string> message;
 
@@ -166,7 +166,7 @@ orError_t enterAsPlanned(Stream& stream, const Work& work, uint64_t* finished) {
     return enter(stream, work, finished);
   }
   if (work.where == Where::Try) {
-    // The caller launches it in another way then, and the plan is asked.
+    // The caller then launches it in another way, which asks the plan.
     return notReady(
         "stream %llu tries nothing while a fault plan is in force",
         stream.id());
