@@ -54,7 +54,7 @@ OPENREG_LIBRARY_IMPL(aten, PrivateUse1, m) {
 // docs:begin fallthrough
 // A copy resolves lazy conjugation and negation itself, and record_stream looks at
 // no values. Without these lines the generic kernels of the keys would call copy
-// again, without end, and note the use of a copy.
+// again, without end, and give record_stream a copy of the tensor.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());

@@ -58,7 +58,7 @@ void loadEntries(const at::Tensor& tensor, TensorFlags& saved) {
 
 struct RegisterSerialization {
   RegisterSerialization() {
-    // There is none for CUDA.
+    // PyTorch refuses functions for CUDA.
     if (kDeviceType == DeviceType::PrivateUse1) {
       torch::jit::TensorBackendMetaRegistry(
           kDeviceType, &saveEntries, &loadEntries);

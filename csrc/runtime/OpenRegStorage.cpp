@@ -30,7 +30,7 @@ intrusive_ptr<StorageImpl> createStorage(
 
 struct RegisterStorage {
   RegisterStorage() {
-    // PyTorch takes none for CUDA.
+    // PyTorch refuses a function for CUDA.
     if (kDeviceType == DeviceType::PrivateUse1) {
       SetStorageImplCreate(kDeviceType, &createStorage);
     }

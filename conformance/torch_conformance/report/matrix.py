@@ -10,11 +10,11 @@ from ..outcome import Run, grouped
 
 INTRODUCTION = """# Conformance
 
-What each backend answers to each check of [the conformance kit](conformance_kit.md). {command}
+This page shows what each backend answers to each check of [the conformance kit](conformance_kit.md). {command}
 
-"✓" stands for a check that passes, "✗" for one that does not, "–" for a part that is declared absent. Numbers are for checks
-with a case for each operator of a sample. A level is reached when all its checks pass; the level of a backend is the highest
-that is reached with all below it.
+"✓" stands for a check that passes, "✗" for one that does not, "–" for a part that is declared absent. A check that runs
+once per operator of a sample also shows how many passed. A level is reached when all its checks pass; the level of a backend is
+the highest that is reached with all below it.
 """
 
 

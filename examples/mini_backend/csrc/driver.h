@@ -36,7 +36,7 @@ inline void miniMemcpyAsync(void* to, const void* from, size_t bytes) {
   }
 }
 
-/// Such a copy, which is done when the call returns.
+/// The same copy, finished when the call returns.
 inline void miniMemcpy(void* to, const void* from, size_t bytes) {
   miniMemcpyAsync(to, from, bytes);
   miniWait();

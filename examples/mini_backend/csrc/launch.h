@@ -9,7 +9,7 @@ void miniLaunch(Work work) {
   work();
 }
 
-/// For the work of the current stream, and for that of all streams.
+/// Wait for the work of the current stream, or of all streams.
 inline void miniWait() {}
 inline void miniWaitForAll() {}
 

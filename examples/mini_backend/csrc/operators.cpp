@@ -76,7 +76,7 @@ Tensor toHost(const Tensor& self) {
   return host;
 }
 
-// Whether the device can copy by itself: equal bytes, which stay where they are.
+// Whether the device can copy by itself: equal bytes, and pinned memory on the host.
 bool isPlainCopy(const Tensor& from, const Tensor& to, bool non_blocking) {
   const auto stays = [&](const Tensor& tensor) {
     return tensor.is_cpu() && non_blocking &&
