@@ -20,8 +20,8 @@ _library.define("run(int package, Tensor anchor, Tensor[] inputs) -> Tensor[]")
 
 
 def _run(package: int, anchor: torch.Tensor, inputs: list[torch.Tensor]) -> Any:
-    """The CPU's kernel of the operator. The device runs it as any operator that has
-    no other: in its turn, on the memory of the device, and counted as a fallback."""
+    """The CPU's kernel of the operator. The device runs it as it runs any operator
+    without another kernel: in turn, on device memory, and counted as a fallback."""
     return _loaders[package].package.boxed_run([*inputs])
 
 

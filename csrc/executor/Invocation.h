@@ -23,7 +23,7 @@ class Invocation {
   OperatorInfo& op;
   ArgumentSpan arguments;
   c10::Device device = c10::kCPU;
-  size_t bytes = 0; ///< that its tensors have: what its work is estimated by
+  size_t bytes = 0; ///< of its tensors; the work is estimated from them
   uint64_t variant = 1; ///< see SupportedVariants
   bool hasNumbers = false; ///< of the host
   OpenRegStream stream;

@@ -36,8 +36,8 @@ struct HostAllocation {
 };
 
 // docs:begin output-scope
-/// While it lives, it decides where each tensor lies that the calling thread makes with
-/// the CPU allocator:
+/// While it lives, it decides where the CPU allocator puts each tensor that the calling
+/// thread makes:
 /// - A tensor with as many bytes as the next planned output gets the memory of that
 ///   output, so a kernel that allocates its output finds it already made.
 /// - Other tensors come from `source`, so that an output lies in the right place when
