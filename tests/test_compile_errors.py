@@ -85,7 +85,7 @@ def test_a_mix_up_of_devices_is_refused_with_cudas_sentence(name, backend):
         torch.compile(function, backend=backend)(first, first.to(device))
 
 
-def test_a_program_that_worked_refuses_a_tensor_of_elsewhere():
+def test_a_program_that_worked_refuses_a_tensor_of_another_device():
     double = torch.compile(lambda x, y: x * 2 + y, backend="openreg")
     x = torch.ones(2, device="openreg")
     double(x, x)

@@ -58,7 +58,7 @@ print(trees.cudagraphify_impl.__closure__ is not None)
     assert run_python(code) == "True"
 
 
-def test_who_does_not_compile_imports_nothing_for_it(run_python):
+def test_a_program_that_does_not_compile_imports_nothing_for_it(run_python):
     code = """
 import sys, torch
 large = "torch._dynamo", "torch._inductor", "torch_openreg.inductor"

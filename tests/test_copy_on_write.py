@@ -108,7 +108,7 @@ WRITES = {
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("writer", ["clone", "original"])
-def test_who_writes_gets_memory_of_its_own(write, writer, clones):
+def test_a_writer_gets_memory_of_its_own(write, writer, clones):
     changed, kept = clones if writer == "original" else reversed(clones)
     expected = numbers("cpu")
     for device, x in (("cpu", expected), ("openreg", changed)):
@@ -218,7 +218,7 @@ READS = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_who_reads_shares(read, clones):
+def test_a_reader_shares(read, clones):
     x, y = clones
     results = [read(x), read(y)]
     assert is_shared(x) and is_shared(y)

@@ -108,7 +108,7 @@ def test_what_cannot_work_is_named(call, name, run_cuda):
     assert name in told and "OPENREG_AS=cuda" in told, told
 
 
-def test_others_find_no_array_interface(run_cuda):
+def test_other_libraries_find_no_array_interface(run_cuda):
     code = "x = torch.ones(2, device='cuda'); print(hasattr(x, '__{}__'))"
     assert run_cuda(code.format("cuda_array_interface")) == "False"
 

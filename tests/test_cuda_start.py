@@ -281,7 +281,7 @@ def test_the_old_name_of_the_allocators_settings_works(run_cuda):
 
 
 @pytest.mark.parametrize("blocking", ["0", "1"])
-def test_a_launch_waits_for_its_kernel_if_it_shall(blocking, run_cuda):
+def test_a_launch_waits_for_its_kernel_if_it_is_asked_to(blocking, run_cuda):
     code = (
         "torch.cuda.init(); torch.cuda._sleep(10**8)\n"
         "print(torch.cuda.current_stream().query())"

@@ -63,7 +63,7 @@ REDUCTIONS = (
 
 
 @pytest.mark.parametrize(("size", "transport"), WORLDS)
-def test_a_reduction_is_that_of_the_ranks_in_their_order_for_every_dtype(
+def test_a_reduction_combines_the_ranks_in_order_for_every_dtype(
     ranks, size, transport
 ):
     ranks(

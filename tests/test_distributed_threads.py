@@ -23,7 +23,7 @@ def test_every_collective_and_message_moves_as_between_processes(threads):
 @pytest.mark.parametrize("transport", ["auto", "gloo"])
 def test_reductions_are_those_of_processes(threads, transport):
     reductions = (
-        collectives.test_a_reduction_is_that_of_the_ranks_in_their_order_for_every_dtype,
+        collectives.test_a_reduction_combines_the_ranks_in_order_for_every_dtype,
         collectives.test_large_tensors_are_reduced_in_parts_and_are_the_same_everywhere,
     )
     for test in reductions:

@@ -59,7 +59,7 @@ def test_a_versioned_capsule_is_named_so():
     assert '"dltensor"' in repr(x.__dlpack__(max_version=(0, 8)))
 
 
-def test_copies_and_other_devices():
+def test_a_consumer_may_ask_for_a_copy_or_another_device():
     x = torch.ones(3, device="openreg")
     assert torch.from_dlpack(x, copy=True).data_ptr() != x.data_ptr()
     assert torch.from_dlpack(x, copy=False).data_ptr() == x.data_ptr()
@@ -101,7 +101,7 @@ def test_no_stream_and_1_mean_the_default_one(stream, hold):
 
 
 @pytest.mark.parametrize("given", [{}, {"stream": -1}, "its own"])
-def test_nothing_waits_that_need_not(given, hold):
+def test_nothing_waits_without_need(given, hold):
     x = torch.ones(2, device="openreg")
     torch.openreg.synchronize()
     side = torch.openreg.Stream()

@@ -155,7 +155,7 @@ def test_attention_is_compiled_with_gradients(name, dynamic):
     check(case)
 
 
-def test_gradients_of_attention_look_as_foretold():
+def test_gradients_of_attention_look_as_predicted():
     def gradients(x):
         heads = [(x * i).detach().requires_grad_() for i in (1, 2, 3)]
         y = F.scaled_dot_product_attention(*heads)

@@ -185,7 +185,7 @@ def test_a_flip_in_a_copy_to_the_host_is_seen():
     assert x.cpu().count_nonzero() == 0
 
 
-def test_a_capture_is_spoiled_and_can_be_made_again():
+def test_a_capture_is_invalidated_and_can_be_made_again():
     x = matrix()
     torch.openreg.synchronize()
     with faults.plan("error@capture:1") as plan:

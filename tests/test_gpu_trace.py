@@ -225,7 +225,7 @@ print(torch.ones(3, device="openreg").sum().item())
     assert "a listener's mistake" in result.stderr
 
 
-def test_threads_of_the_device_may_tell(told):
+def test_threads_of_the_device_may_report(told):
     """Memory that queued work holds is freed by the stream's worker."""
     assert told(
         """

@@ -66,7 +66,7 @@ def test_a_step_with_an_infinite_gradient_is_left_out():
     assert second[2] == first[2]
 
 
-def test_gradients_are_put_to_scale_in_place_and_may_be_clipped():
+def test_gradients_are_unscaled_in_place_and_may_be_clipped():
     weight = weight_on()
     optimizer, scaler = torch.optim.SGD([weight], lr=1.0), scaler_for()
     scaler.scale((weight * 6).sum()).backward()
@@ -78,7 +78,7 @@ def test_gradients_are_put_to_scale_in_place_and_may_be_clipped():
     assert weight.tolist() == [0.5, 1.5]
 
 
-def test_gradients_of_sparse_tensors_are_put_to_scale():
+def test_gradients_of_sparse_tensors_are_unscaled():
     table = nn.Embedding(4, 2, sparse=True).to("openreg")
     optimizer, scaler = torch.optim.SGD(table.parameters(), lr=1.0), scaler_for()
     before = table.weight.tolist()
@@ -212,7 +212,7 @@ def test_half_gradients_are_refused():
 
 
 @pytest.mark.parametrize("place", [1, 2])
-def test_the_check_of_gradients_wants_single_numbers(place):
+def test_the_check_of_gradients_takes_scalars_only(place):
     arguments = [
         [torch.ones(3, device="openreg")],
         torch.zeros((), device="openreg"),

@@ -73,7 +73,7 @@ WAITING = {
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_what_the_host_must_wait_for_spoils_a_capture(name, x):
+def test_what_the_host_must_wait_for_invalidates_a_capture(name, x):
     graph = m.OpenRegGraph()
     with (
         pytest.raises(torch.AcceleratorError, match=SPOILED),
@@ -92,7 +92,7 @@ def test_what_the_host_must_wait_for_spoils_a_capture(name, x):
 @pytest.mark.parametrize(
     "copy", [lambda x: x.cpu(), lambda x: torch.ones(4).to(DEVICE)]
 )
-def test_copies_of_pageable_memory_are_refused_and_spoil_nothing(copy, x):
+def test_copies_of_pageable_memory_are_refused_and_the_capture_goes_on(copy, x):
     graph = m.OpenRegGraph()
     with m.graph(graph):
         with pytest.raises(RuntimeError, match="unless the CPU tensor is pinned"):
@@ -102,7 +102,7 @@ def test_copies_of_pageable_memory_are_refused_and_spoil_nothing(copy, x):
     assert x.tolist() == [2.0] * 4
 
 
-def test_wrong_arguments_are_refused_and_spoil_nothing(x):
+def test_wrong_arguments_are_refused_and_the_capture_goes_on(x):
     graph = m.OpenRegGraph()
     with m.graph(graph):
         with pytest.raises(RuntimeError, match="size of tensor"):
@@ -118,7 +118,7 @@ def test_wrong_arguments_are_refused_and_spoil_nothing(x):
     assert x.tolist() == [2.0] * 4
 
 
-def test_a_stream_that_is_not_joined_spoils_the_capture(x):
+def test_a_stream_that_is_not_joined_invalidates_the_capture(x):
     side = m.Stream()
     with (
         pytest.raises(torch.AcceleratorError, match="unjoined work"),

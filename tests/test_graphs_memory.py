@@ -96,7 +96,7 @@ def test_segments_are_mapped_inside_of_a_capture(x):
     assert y[-1].item() == 1.0
 
 
-def test_an_allocation_that_fails_in_a_capture_spoils_nothing(x):
+def test_a_capture_survives_an_allocation_that_fails(x):
     def body():
         with pytest.raises(torch.OutOfMemoryError):
             torch.empty(1 << 45, dtype=torch.uint8, device=DEVICE)

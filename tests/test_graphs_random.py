@@ -105,7 +105,7 @@ def test_a_registered_generator_moves_on_with_each_replay():
     assert found == torch.rand(8, device=DEVICE, generator=twin).tolist()
 
 
-def test_an_unregistered_generator_is_refused_and_nothing_is_spoiled():
+def test_an_unregistered_generator_is_refused_and_the_capture_goes_on():
     generator = torch.Generator(DEVICE)
     x = torch.zeros(4, device=DEVICE)
 

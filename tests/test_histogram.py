@@ -41,7 +41,7 @@ def test_integers_are_counted(dtype, bins, low, high):
         ([-(2**63), 0, 2**63 - 1], 4, 0, 0),
     ],
 )
-def test_edges(values, bins, low, high):
+def test_values_at_the_edges_are_counted(values, bins, low, high):
     values = torch.tensor(values, dtype=torch.int64)
     found = torch.histc(values.to("openreg"), bins, low, high).tolist()
     assert found == (expected(values, bins, low, high) if len(values) else [0] * bins)
@@ -75,7 +75,7 @@ def test_the_output_is_resized_and_cast():
     assert torch.histc(values.float(), 2, 0, 1, out=floats).tolist() == [1.0, 2.0]
 
 
-def test_misuse():
+def test_wrong_arguments_are_refused():
     values = torch.arange(4, device="openreg")
     with pytest.raises(RuntimeError, match="bins must be > 0, but got 0"):
         torch.histc(values, 0)

@@ -312,7 +312,7 @@ def test_memory_freed_on_one_stream_is_not_handed_to_another():
     assert y.data_ptr() != address
 
 
-def test_memory_noted_for_a_busy_stream_waits_for_it(hold):
+def test_memory_recorded_for_a_busy_stream_waits_for_it(hold):
     stream = openreg.Stream()
     x = take(5 * MiB)
     address = x.data_ptr()
@@ -355,7 +355,7 @@ def test_raw_memory_belongs_to_its_stream():
     free(again)
 
 
-def test_no_raw_memory_has_no_address():
+def test_raw_memory_of_no_bytes_has_no_address():
     assert openreg.caching_allocator_alloc(0) == 0
     openreg.caching_allocator_delete(0)
 

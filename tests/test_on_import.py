@@ -33,7 +33,7 @@ def test_an_action_runs_at_once_if_the_module_is_there(name):
     assert calls == [1]
 
 
-def test_who_only_looks_for_a_module_does_not_lose_the_action(name):
+def test_looking_for_a_module_does_not_lose_the_action(name):
     calls = []
     on_import(name, lambda: calls.append(1))
     assert importlib.util.find_spec(name).name == name
@@ -42,7 +42,7 @@ def test_who_only_looks_for_a_module_does_not_lose_the_action(name):
     assert calls == [1]
 
 
-def test_an_action_that_fails_fails_the_import_each_time(name):
+def test_a_failing_action_fails_the_import_each_time(name):
     calls = []
 
     def fail():

@@ -248,7 +248,7 @@ with openreg.use_mem_pool(openreg.MemPool(allocator.allocator())):
     assert run(code) == "True 0"
 
 
-def test_a_pool_refuses_what_is_no_allocator(run):
+def test_a_pool_refuses_what_is_not_an_allocator(run):
     code = """
 try:
     openreg.MemPool(allocator)

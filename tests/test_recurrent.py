@@ -135,12 +135,12 @@ def test_evaluation_gives_the_cpus_bits(kind, mode):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_samples_without_a_batch(kind):
+def test_samples_need_no_batch(kind):
     check(lambda d: train(net(kind, "layers", d), numbers(6, 5, device=d)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_batch(kind):
+def test_a_batch_may_be_empty(kind):
     check(lambda d: tensors(net(kind, "layers", d)(numbers(6, 0, 5, device=d))))
 
 
@@ -155,7 +155,7 @@ def test_an_empty_sequence_is_refused_as_on_the_cpu(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_second_derivatives(kind):
+def test_second_derivatives_are_those_of_the_cpu(kind):
     def case(device):
         made = net(kind, "layers", device)
         given = numbers(6, 4, 5, device=device).requires_grad_()
@@ -275,7 +275,7 @@ def test_torch_func_differentiates_each_sample(kind):
 
 
 @pytest.mark.parametrize("kind", ["gru", "tanh", "relu"])
-def test_forward_derivatives(kind):
+def test_forward_derivatives_are_those_of_the_cpu(kind):
     """To the last bits: under torch.func nothing works in place, so that a kernel takes
     other numbers as a vector."""
 
