@@ -41,9 +41,9 @@ SIGEV_THREAD = 2
 class Gate:
     """Holds a stream until it is opened. Keep it until the stream is done with it.
 
-    The stream's worker waits in libc and needs nothing of Python. A call that should
-    not wait for it, or not with Python's lock, would never return if it does: after
-    `seconds` a timer of libc opens the gate, and `is_late` tells.
+    The stream's worker waits in libc and never needs Python. A call that waits for the
+    gate by mistake, perhaps with Python's lock, would never return; so a timer of libc
+    opens the gate after `seconds`, and then `is_late` is true.
     """
 
     def __init__(self, stream, seconds=60):

@@ -7,7 +7,7 @@
 
 namespace at::native::openreg::convolution_table {
 
-/// What the trees ask about a convolution. Numbers are logarithms to base 2, but for
+/// What the trees ask about a convolution. Numbers are logarithms to base 2, except
 /// the stride, the alignments (of channels per group: 3 for a multiple of 8, 2 of 4,
 /// 1 of 2, or 0), the dimensions and the flags.
 enum Question : uint8_t {

@@ -7,8 +7,8 @@
 
 namespace at::native::openreg {
 
-/// A tensor in memory of a stream, which nobody has written. Without strides it lies as
-/// the memory format of the options says. Throws if the device has no memory.
+/// An uninitialised tensor in memory of a stream. Without strides, the memory format of
+/// the options decides its layout. Throws if the device has no memory.
 Tensor makeDeviceTensor(
     IntArrayRef sizes,
     IntArrayRef strides,

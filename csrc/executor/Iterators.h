@@ -9,7 +9,7 @@ namespace at::native::openreg {
 /// are there already.
 bool castsOperands(TensorIteratorBase& iterator, bool given);
 
-/// Whether outputs that the CPU makes would lie as those of this iterator do.
+/// Whether outputs that the CPU makes would have the strides of this iterator's outputs.
 bool keepsStrides(TensorIteratorBase& iterator);
 
 /// Points an iterator over device tensors at their memory. Its kernel is the CPU's then.

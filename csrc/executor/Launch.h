@@ -27,8 +27,8 @@ inline OpenRegStream streamOf(const TensorBase& tensor) {
 }
 
 /// Adds the bytes of memory that the elements of a tensor lie in: one range if they fill
-/// it, else one for each run of elements, so that what lies between is not touched. Of a
-/// tensor in more than kMostRuns runs, only the first ones are told.
+/// it, else one for each run of elements, so that gaps are left out. Of a tensor with more
+/// than kMostRuns runs, only the first ones are listed.
 void listAccess(
     const TensorBase& tensor,
     bool writes,

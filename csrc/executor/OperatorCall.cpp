@@ -134,7 +134,7 @@ class OperatorCall {
   }
 
   /// Adds the call to the graph that its stream records. If nobody knows its results
-  /// beforehand, a call that waits spoils the capture, as it does on a GPU.
+  /// beforehand, a call that waits invalidates the capture, as it does on a GPU.
   void capture(const Signature* key) {
     auto rehearsed = rehearse(call_, [this](ArgumentSpan arguments) {
       KernelRun run{call_.op, arguments};

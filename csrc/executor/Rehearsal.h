@@ -19,7 +19,7 @@ namespace at::native::openreg {
 struct RehearsedCall {
   /// Of the device: new tensors, arguments, or views of arguments.
   c10::SmallVector<c10::IValue, 4> results;
-  /// For each tensor among the kernel's results the new one it shall be written to;
+  /// For each tensor among the kernel's results the new one that it is to be written to;
   /// undefined for those that are arguments.
   std::vector<Tensor> made;
 };

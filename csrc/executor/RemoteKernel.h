@@ -20,8 +20,8 @@ inline bool kernelsRunElsewhere() {
 /// Calls an operator's CPU kernel in the process of the device that the memory of its
 /// tensors belongs to, and returns when it has run there. Arguments and results are
 /// those that the kernel itself would have: CPU tensors at kernel addresses. `outputs`:
-/// the stream whose memory results get that were not planned, if any. Returns false, and
-/// counts it, if the call cannot cross: then it was not made.
+/// the stream from whose memory unplanned results come, if any. Returns false, and counts
+/// it, if the call cannot cross: then it was not made.
 ///
 /// Threads: any; each has channels to the processes of its own.
 bool callRemotely(

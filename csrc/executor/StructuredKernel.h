@@ -1,5 +1,5 @@
-// Structured operators: PyTorch splits them in a meta function, which checks the
-// arguments and tells the outputs, and a kernel. That is what queueing needs.
+// Structured operators: PyTorch splits them into a meta function, which checks the
+// arguments and describes the outputs, and a kernel. That is what queueing needs.
 #pragma once
 
 #include "executor/ArgumentTypes.h"

@@ -38,7 +38,8 @@ class OpenRegGraph final : public at::GraphImplInterface {
   /// graph already. {0, 0}: a pool of its own.
   void capture_begin(MempoolId_t pool, at::GraphCaptureMode mode) override;
   /// Throws if the current stream is not the one of capture_begin(); then the capture
-  /// goes on. Throws also if the capture was spoiled; then it is over, without a graph.
+  /// goes on. Throws also if the capture was invalidated; then it is over,
+  /// without a graph.
   void capture_end() override;
   /// Makes the graph ready to be launched; replay() does so too.
   void instantiate() override;

@@ -89,7 +89,7 @@ void DeviceProcess::start() {
       folderOf(reinterpret_cast<const void*>(&deviceOfKernelAddress)) +
       "/openreg-device";
   process_ = std::make_unique<ChildProcess>(program, theirs.descriptor());
-  theirs = {}; // so that its end is an end of the conversation
+  theirs = {}; // so that the socket closes when the process ends
   const Descriptor status =
       makeSharedMemory("openreg status", sizeof(StatusPage));
   statusMemory_ = Mapping(status, sizeof(StatusPage));

@@ -1,4 +1,4 @@
-// Streams whose work is recorded into a graph. Free of c10, as what asks is.
+// Streams whose work is recorded into a graph. Free of c10, as its callers are.
 //
 // Threads: any; RelaxedCapture is for the thread that makes it.
 #pragma once
@@ -10,11 +10,11 @@
 namespace c10::openreg {
 
 /// Whether the work of a stream is recorded and not run. True as well for a capture
-/// that is spoiled and not ended yet: its next call says so.
+/// that is invalidated and not ended yet: the next call in it reports that.
 bool isCapturing(orStream_t stream) noexcept;
 
 /// The number of the capture that a stream takes part in; 0 if there is none, or only
-/// a spoiled one.
+/// an invalidated one.
 uint64_t captureOf(orStream_t stream) noexcept;
 
 /// While it lives, the calling thread may do what captures forbid, such as allocating

@@ -23,13 +23,13 @@ namespace c10::openreg {
 /// Threads: any may call anything.
 class DeviceMemory {
  public:
-  /// That of a device, or nullptr if it was not made yet.
+  /// The memory of a device, or nullptr if it was not made yet.
   static DeviceMemory* find(int device) noexcept {
     return device >= 0 && device < kMaxDevices
         ? all_[static_cast<size_t>(device)].load(std::memory_order_acquire)
         : nullptr;
   }
-  /// That of a device that exists, made unless another thread was first.
+  /// The memory of a device that exists; made unless another thread was first.
   static DeviceMemory& make(int device, const PoolConfig& config);
   /// Calls `visit(memory)` for those that were made.
   template <class Visit>

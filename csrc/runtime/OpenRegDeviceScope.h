@@ -6,7 +6,7 @@
 
 namespace c10::openreg {
 
-/// Most devices there can be, the bound of OPENREG_DEVICE_COUNT: for arrays with
+/// The most devices there can be, the bound of OPENREG_DEVICE_COUNT: for arrays with
 /// a place per device.
 inline constexpr int kMaxDevices = 64;
 

@@ -25,7 +25,7 @@ void synchronizeEvent(orEvent_t event);
 /// record(), on the stream's device, so an OpenRegEvent may be declared before
 /// anyone knows the device.
 ///
-/// Threads: one at a time, but for the const methods.
+/// Threads: one at a time, except for the const methods.
 class OpenRegEvent {
  public:
   explicit OpenRegEvent(unsigned flags = orEventDisableTiming) noexcept

@@ -1,5 +1,5 @@
-// Fault plans as the runtime sees them: allocations from the pool are asked here, what
-// work writes is known here. Free of c10, as what asks is.
+// Fault plans in the runtime, which asks them about allocations from the pool and knows
+// what work writes. Free of c10, as its callers are.
 //
 // Threads: any; WithoutFaults is for the thread that makes it.
 #pragma once
@@ -27,7 +27,8 @@ orFault askFaultPlan(
     int device,
     int rank = -1);
 
-/// Keeps plans from what the calling thread does: parts of a place that was asked for.
+/// While it lives, plans do not apply to the calling thread: the plan has been asked
+/// about the larger place that this work is part of.
 class [[nodiscard]] WithoutFaults {
  public:
   WithoutFaults() noexcept {

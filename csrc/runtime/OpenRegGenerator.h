@@ -33,7 +33,7 @@ struct CapturedDraws {
 class GeneratorState final : public at::CPUGeneratorImpl {
  public:
   using CPUGeneratorImpl::CPUGeneratorImpl;
-  /// What a CPU kernel draws from that has its numbers from a Philox sequence.
+  /// What a CPU kernel draws from if its numbers come from a Philox sequence.
   explicit GeneratorState(PhiloxDraw seed) : seedOfDraw_(std::move(seed)) {}
 
   /// To be called before work that draws is queued in `stream`: makes it wait for

@@ -30,7 +30,7 @@ orEvent_t eventToAdopt(const Stream& stream) {
     return nullptr;
   }
   const auto event = reinterpret_cast<orEvent_t>(~stream.id());
-  const RelaxedCapture relaxed; // the question is no part of a capture
+  const RelaxedCapture relaxed; // the query must not disturb a capture
   const bool exists = orEventQuery(event) != orErrorInvalidHandle;
   orGetLastError(); // an id made up in Python names nothing
   return exists ? event : nullptr;

@@ -1,4 +1,4 @@
-// Segments of private pools that functions of a program give, in the device's place.
+// Segments of private pools that come from functions of a program, not from the device.
 //
 // Threads: any may call anything.
 #pragma once

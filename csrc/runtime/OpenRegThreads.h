@@ -1,7 +1,7 @@
 // How many threads a kernel may use.
 //
-// Threads: the number is each thread's own, but for noteThreadsForBackward(), where
-// the latest call counts.
+// Threads: the number is each thread's own. Of calls of noteThreadsForBackward() the
+// latest counts, whoever made it.
 #pragma once
 
 namespace c10::openreg {
@@ -27,7 +27,7 @@ class [[nodiscard]] SingleThread {
   int outerMkl_ = 0;
 };
 
-/// A backward pass runs on threads of autograd. Kernels there shall use as many
+/// A backward pass runs on threads of autograd. Kernels there are to use as many
 /// threads as those of the thread that asked for it, which calls the first function
 /// beforehand; threads of autograd call the second. PyTorch's number for new threads
 /// is no help: any thread may have set it, as a DataLoader's does that pins memory.

@@ -21,7 +21,7 @@ inline uintptr_t numberOf(const void* handle) {
   return reinterpret_cast<uintptr_t>(handle);
 }
 
-/// How programs name a stream. To those for CUDA a default stream is 0.
+/// How programs name a stream. Programs for CUDA call a default stream 0.
 uintptr_t numberOf(orStream_t stream);
 
 /// Whether somebody listens.

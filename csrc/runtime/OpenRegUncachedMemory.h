@@ -1,7 +1,7 @@
-// Device memory around the pool: for torch.openreg.caching_allocator_enable(), and
+// Device memory that bypasses the pool: for torch.openreg.caching_allocator_enable(), and
 // for allocators that a program brings.
 //
-// Threads: any may call anything, but for plugAllocator().
+// Threads: any may call anything, except plugAllocator().
 #pragma once
 
 #include <openreg.h>

@@ -8,6 +8,7 @@
 import importlib
 import inspect
 import re
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,8 +87,6 @@ def contract():
     comment = re.search(r"/\*\*.*?\*/", (INCLUDE / "openreg.h").read_text(), re.S)[0]
     text = strip_comment(comment).partition("What holds for every function:\n")[2]
     codes = re.sub(r"^  (or\w+) +", r"  - `\1`: ", text, flags=re.M)
-    # What goes on after the codes belongs to the point above them.
-    codes = re.sub(r"^  (and, )?where", "\n  Where", codes, flags=re.M)
     return re.sub(r"\n {4,}", "\n    ", codes)
 
 
@@ -162,19 +161,34 @@ def signature(thing):
         return ""
 
 
+# A table between lines of "=", or what stands after "::".
+LITERAL = re.compile(r"^=+(?:  =+)+\n(?:.+\n?)+|(?<=::\n\n)(?: {4}.*\n*)+", re.M)
+
+
 def docstring(thing):
-    """The docstring as Markdown: `Args:` becomes a list."""
+    """The docstring as Markdown: `Args:` becomes a list, tables and code become blocks."""
+    text = inspect.getdoc(thing) or ""
+    lines, begin = [], 0
+    for found in LITERAL.finditer(text):
+        block = textwrap.dedent(found[0]).rstrip()
+        lines += [*prose(text[begin : found.start()]), "```text", block, "```", ""]
+        begin = found.end()
+    return "\n".join([*lines, *prose(text[begin:])])
+
+
+def prose(text):
     lines = []
-    for line in (inspect.getdoc(thing) or "").splitlines():
+    for line in text.splitlines():
         line = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", line)
+        line = re.sub("::$", ":", line)
         argument = re.match(r"    (\w+): (.*)", line)
-        if re.fullmatch(r"(Args|Returns|Raises|Yields):", line):
+        if re.fullmatch(r"(Args|Attributes|Returns|Raises|Yields):", line):
             lines += ["", f"*{line}*", ""]
         elif argument:
             lines.append(f"- `{argument[1]}`: {argument[2]}")
         else:
             lines.append(line.strip() if line.startswith("    ") else line)
-    return "\n".join(lines)
+    return lines
 
 
 def python_markdown(module, name):
@@ -195,10 +209,12 @@ def python_markdown(module, name):
         for method, value in vars(thing).items():
             value = value.fget if isinstance(value, property) else value
             value = getattr(value, "__func__", value)
-            if method[0] != "_" and inspect.getdoc(value):
+            if method[0] != "_" and callable(value) and inspect.getdoc(value):
                 first = docstring(value).split("\n\n")[0]
                 attributes.append(f"- `{method}`: {' '.join(first.split())}")
-        lines += ["*Attributes:*", "", *attributes] if attributes else []
+        if attributes and "*Attributes:*" not in lines[2]:
+            lines += ["*Attributes:*", ""]
+        lines += attributes
     return "\n".join(lines)
 
 

@@ -27,8 +27,8 @@ def make_graphed_callables(
     """Replace functions or modules by ones whose forward and backward passes are
     replays of graphs.
 
-    A module keeps its identity: its ``forward`` is replaced, and used as long as the
-    module trains, or does not, as it did here. A function is returned as a new one.
+    A module keeps its identity: its ``forward`` is replaced by one that replays while
+    the module's ``training`` is what it was here. A function is returned as a new one.
     Arguments of later calls have the shapes, dtypes and ``requires_grad`` of the
     samples.
 

@@ -29,8 +29,8 @@ def _record_memory_history(
     Args:
         enabled: None records nothing, "state" what is allocated, "all" also a
             history of what was allocated and freed
-        context: for what to keep stacks: nothing, memory that is allocated, also
-            allocations in the history, also frees
+        context: what to keep stacks for: None nothing, "state" memory that is
+            allocated, "alloc" also allocations in the history, "all" also frees
         stacks: frames of Python, or of C++ too
         max_entries: how long the history may get
         device: taken for the sake of torch.cuda's signature; all are recorded

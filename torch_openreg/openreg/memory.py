@@ -217,7 +217,7 @@ def memory_allocated(device: Device = None) -> int:
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The most they held since the start or :func:`reset_peak_memory_stats`."""
+    """The most that tensors held since the start or :func:`reset_peak_memory_stats`."""
     return memory_stats(device).get("allocated_bytes.all.peak", 0)
 
 
@@ -227,7 +227,7 @@ def memory_reserved(device: Device = None) -> int:
 
 
 def max_memory_reserved(device: Device = None) -> int:
-    """The most it held since the start or :func:`reset_peak_memory_stats`."""
+    """The most the allocator held since the start or :func:`reset_peak_memory_stats`."""
     return memory_stats(device).get("reserved_bytes.all.peak", 0)
 
 

@@ -111,7 +111,7 @@ class Event(EventBase):
     wait for it.
 
     Args:
-        enable_timing: whether :meth:`elapsed_time` shall work
+        enable_timing: whether :meth:`elapsed_time` works
         blocking: accepted as by torch.cuda; waiting here never burns a core
         interprocess: whether other processes can open it; then it has no timing
         external: whether a capture makes nodes of recording it and of waiting for it,

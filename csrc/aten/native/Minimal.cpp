@@ -56,7 +56,7 @@ class FactoryGuard {
   const OpenRegGuard guard_;
 };
 
-/// Whether memory that nobody has written shall have known contents.
+/// Whether memory that nobody has written must have known contents.
 bool fillsNewMemory() {
   const Context& context = globalContext();
   return context.deterministicAlgorithms() &&

@@ -1,7 +1,7 @@
 // Who in other processes still uses memory of this one.
 //
-// libopenreg shares whole segments and counts nobody's blocks, as CUDA. So the
-// owner of memory keeps a ledger, a file that other processes map. Free of c10.
+// Like CUDA, libopenreg shares whole segments and does not count who uses a block. So
+// the owner of memory keeps a ledger, a file that other processes map. Free of c10.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 namespace c10::openreg {
 
 // docs:begin ipc-ledger
-/// The file. Each block that was sent has a number. A reference to it is either
+/// The ledger's file. Each block that was sent has a number. A reference to it is either
 /// on its way, which is a count in the file, or held by a process, which is a
 /// lock on that byte of the file: the system releases the locks of a process
 /// when it ends, in whatever way.

@@ -9,7 +9,7 @@
 
 namespace c10::openreg::ipc {
 
-/// Names a storage's memory for another process that shall receive it once. The
+/// Names a storage's memory for another process that is to receive it once. The
 /// memory stays allocated until all who received it have let it go, whatever
 /// becomes of the storage. Waits for the current stream, so that what is received
 /// is complete. Throws for memory that was received itself.

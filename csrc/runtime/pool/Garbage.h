@@ -8,14 +8,14 @@
 
 namespace c10::openreg {
 
-/// Of unused segments of one kind and stream, by size: one of at least `wanted`
-/// bytes, or else as many as it takes of those that are oversize, the largest first.
+/// Chooses among the unused segments of one kind and stream, sorted by size: one of at
+/// least `wanted` bytes, or else as many oversize ones as it takes, the largest first.
 std::vector<PoolBlock*> chooseOversize(
     const std::vector<PoolBlock*>& unused,
     size_t wanted,
     size_t oversize);
 
-/// Those that have not been used for longer than others, until they have `wanted`
+/// Chooses the segments that have been unused for longest, until they have `wanted`
 /// bytes. `now` counts as `freedAt` of the blocks does.
 std::vector<PoolBlock*> chooseOld(
     std::vector<PoolBlock*> unused,

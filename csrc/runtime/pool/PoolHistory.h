@@ -11,7 +11,7 @@ namespace c10::openreg {
 
 /// A ring of entries: when it is full, a new one takes the place of the oldest.
 ///
-/// Threads: the pool's lock guards it, but for shouldGather().
+/// Threads: the pool's lock guards it, except shouldGather().
 class PoolHistory {
  public:
   bool isOn() const {

@@ -6,7 +6,7 @@
 namespace c10::openreg {
 
 /// A lock for work of some nanoseconds: one atomic operation to take it and
-/// none to give it back. Who has to wait spins a moment, then yields, then
+/// none to give it back. A thread that has to wait spins, then yields, then
 /// sleeps, so that a holder that lost its core gets one.
 ///
 /// Threads: any.

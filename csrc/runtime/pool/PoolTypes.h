@@ -1,4 +1,4 @@
-// What the block pool takes and tells.
+// The types of the block pool's interface.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace c10::openreg {
 
-/// Names a pool of memory; {0, 0} is the one all use that ask for no other.
+/// Names a pool of memory; {0, 0} is the default one.
 using PoolId = std::pair<uint64_t, uint64_t>;
 
 /// Where in a program something happened: for the pool it is opaque. The last

@@ -13,7 +13,7 @@
 namespace c10::openreg {
 
 /// Takes segments from the device, up to a limit, and keeps the books on them. The
-/// pool's lock guards it, but for unmap().
+/// pool's lock guards it, except unmap().
 class Reserve {
  public:
   Reserve(

@@ -11,8 +11,8 @@ namespace {
 
 // docs:begin address-space
 // Address space is cheap, so fragmentation need not cost memory, and ranges that are
-// reserved can be as large as the device. Many large devices have less of it: all of
-// them together take no more than kMostSpace, if twice their memory fits.
+// reserved can be as large as the device. Many large devices get less of it: together
+// at most kMostSpace, unless twice their memory is more.
 constexpr size_t kSpacePerByte = 8;
 constexpr size_t kLeastSpacePerByte = 2;
 constexpr size_t kMostSpace = size_t{1} << 44;

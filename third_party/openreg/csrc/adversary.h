@@ -33,8 +33,8 @@ class Adversary {
     tasks_.reserve(kTasksKept);
   }
 
-  /// Begins to number tasks at 0 again. With `delays`, numbers of tasks, only those are
-  /// held back; all others run in the order of their numbers, and before those.
+  /// Begins to number tasks at 0 again. With `delays`, a list of task numbers, only those
+  /// tasks are held back; all others run before them, in the order of their numbers.
   void restart(uint64_t seed, std::optional<std::vector<uint64_t>> delays);
   uint64_t seed() const {
     return seed_.load(std::memory_order_relaxed);
@@ -44,14 +44,14 @@ class Adversary {
   uint64_t number(const Stream& stream, const char* name);
   /// Gives away the next number for a task that need not be queued.
   void skip(const Stream& stream, const char* name);
-  /// The first tasks since the start, at the places of their numbers.
+  /// The first tasks since restart(), in the order of their numbers.
   std::vector<orScheduledTask> tasks();
 
   /// Of two pieces of work that could go on, the one with the higher rank does.
   uint64_t rank(uint64_t order) const;
 
-  /// Lets streams run until so many of their tasks are done. Of streams forced
-  /// together none is ahead.
+  /// Lets streams run until so many of their tasks are done. No stream of one call
+  /// gets a head start on the others.
   using Targets = std::vector<std::pair<Stream*, uint64_t>>;
   void force(const Targets& targets);
 

@@ -23,7 +23,8 @@ orStreamCaptureMode exchangeThreadMode(orStreamCaptureMode mode) {
 orError_t failOnInvalidated(const Capture& capture) {
   return fail(
       orErrorStreamCaptureInvalidated,
-      "an earlier call spoiled capture %llu; end it with orStreamEndCapture()",
+      "an earlier call invalidated capture %llu; end it with "
+      "orStreamEndCapture()",
       capture.id);
 }
 

@@ -80,7 +80,7 @@ int main() {
   check(orLaunchKernel(b, add, kernelPointer(y), kernelPointer(x)));
   check(orMemcpyAsync(hostY, y, kBytes, orMemcpyDeviceToHost, b));
 
-  check(orStreamSynchronize(b)); // until here nothing had to be done
+  check(orStreamSynchronize(b)); // all of the work may wait until here
   std::printf("y = %g (expected 7)\n", hostY[kCount - 1]);
   const bool right = hostY[0] == 7 && hostY[kCount - 1] == 7;
 

@@ -8,22 +8,22 @@
  * - Arguments are checked during the call. A call that fails changes nothing,
  *   sets the thread's last error, and leaves a sentence with the value and the
  *   bound for orGetLastErrorDetail().
- * - Besides the codes listed with it, any function but those of error.h returns
+ * - Besides the codes listed with it, every function except those of error.h may return
  *   orErrorInvalidConfiguration  an OPENREG_* variable is malformed,
  *   orErrorInitializationError   the process was forked after first use,
  *   orErrorRuntimeUnloading      the process is exiting, and the call launches
  *                                work or waits for it,
  *   orErrorNoDevice              no device is visible,
- *   orErrorMemoryAllocation      the host is out of memory,
- *   where the list says "the device's error", the code of the kernel that broke the
- *   device (orDeviceReset() mends it),
- *   and, where it says "the capture's error",
+ *   orErrorMemoryAllocation      the host is out of memory.
+ * - "The device's error" in a list is the code of the kernel that broke the device;
+ *   orDeviceReset() clears it.
+ * - "The capture's error" in a list is one of
  *   orErrorStreamCaptureUnsupported  the call conflicts with a capture in the way the
- *                                    list says, and so spoils it,
- *   orErrorStreamCaptureImplicit     the call uses a default stream while a stream is
- *                                    capturing that shares order with it, and so
- *                                    spoils the capture,
- *   orErrorStreamCaptureInvalidated  an earlier call has spoiled the capture.
+ *                                    list says, and so invalidates it,
+ *   orErrorStreamCaptureImplicit     the call uses a default stream while a stream
+ *                                    that is ordered with it is capturing, and so
+ *                                    invalidates the capture,
+ *   orErrorStreamCaptureInvalidated  an earlier call has invalidated the capture.
  */
 #ifndef OPENREG_H_
 #define OPENREG_H_

@@ -101,7 +101,7 @@ orError_t orLaunchKernelEx(
   }
 }
 
-/// Launches `callable(args...)` in `stream`, queued always. CUDA twin:
+/// Launches `callable(args...)` in `stream`; it is always queued. CUDA twin:
 /// kernel<<<…, stream>>>(args...).
 template <class Callable, class... Args>
 orError_t orLaunchKernel(

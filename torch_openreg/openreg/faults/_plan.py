@@ -69,8 +69,8 @@ def plan(text: str = "") -> Plan:
     ================  ===================================  =========================
     ``oom``           the allocation fails                 ``alloc``
     ``error``         the work fails when it runs; a       ``launch``, ``op:NAME``,
-                      capture is spoiled; a collective     ``copy``, ``capture``,
-                      raises                               ``collective``
+                      capture is invalidated; a            ``copy``, ``capture``,
+                      collective raises                    ``collective``
     ``lost``          the device is lost until             all but ``op`` of a graph
                       ``reset_device()``
     ``slow``          the work starts later; numbers       ``launch``, ``op:NAME``,

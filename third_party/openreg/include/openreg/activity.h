@@ -11,7 +11,7 @@ typedef enum orActivityKind OPENREG_INT {
   orActivityMemset = 4,
   orActivityHostFunc = 8,
   orActivitySync = 16, /* a wait: of the host, or of a stream for an event */
-  orActivityRuntime = 32 /* a call of this API, but for those of this header */
+  orActivityRuntime = 32 /* a call of this API, except those of this header */
 } orActivityKind;
 
 #define OPENREG_ACTIVITY_ALL 63u
@@ -43,8 +43,8 @@ typedef void (*orActivityCallback)(
 /**
  * Start to collect records, in a buffer of fixed size. With a callback the
  * thread that fills the buffer delivers it and collecting goes on in a fresh one.
- * What arrives while a buffer is full and cannot be delivered, because there is
- * no callback or because it still runs, is counted as dropped.
+ * Records that arrive while a buffer is full and cannot be delivered, because there
+ * is no callback or because it still runs, are dropped and counted.
  *
  * @param[in] kinds     sum of orActivityKind
  * @param[in] capacity  records in the buffer

@@ -5,7 +5,7 @@
 #include "event.h"
 
 /**
- * Names a graph, see graph.h. Stale and made-up handles are told from live ones.
+ * Names a graph, see graph.h. Stale and made-up handles are recognised.
  */
 typedef struct orGraph_st* orGraph_t;
 
@@ -23,12 +23,12 @@ typedef enum orStreamCaptureMode OPENREG_INT {
 typedef enum orStreamCaptureStatus OPENREG_INT {
   orStreamCaptureStatusNone = 0,
   orStreamCaptureStatusActive = 1,
-  orStreamCaptureStatusInvalidated = 2 /* spoiled, and not ended yet */
+  orStreamCaptureStatusInvalidated = 2 /* and not ended yet */
 } orStreamCaptureStatus;
 
 /**
  * Start to record the work of a stream into a new graph. Until
- * orStreamEndCapture() what is launched into the stream becomes nodes of the graph
+ * orStreamEndCapture(), what is launched into the stream becomes nodes of the graph
  * and does not run.
  *
  * Another stream joins the capture when it waits for an event that was recorded in
@@ -36,7 +36,7 @@ typedef enum orStreamCaptureStatus OPENREG_INT {
  * other way, before the capture ends.
  *
  * A call that cannot be recorded, or that is unsafe meanwhile, fails with
- * orErrorStreamCaptureUnsupported or the more exact code listed with it, and spoils
+ * orErrorStreamCaptureUnsupported or the more exact code listed with it, and invalidates
  * the capture: later calls that use a stream of it, or that are unsafe while it
  * lasts, return orErrorStreamCaptureInvalidated until the capture is ended.
  *
@@ -45,7 +45,7 @@ typedef enum orStreamCaptureStatus OPENREG_INT {
  *
  * @retval orSuccess                        the stream is capturing
  * @retval orErrorInvalidHandle             `stream` is NULL or destroyed
- * @retval orErrorInvalidValue              `mode` is none of the enumeration
+ * @retval orErrorInvalidValue              `mode` is not in the enumeration
  * @retval orErrorStreamCaptureUnsupported  `stream` is a default stream
  * @retval orErrorIllegalState              `stream` is capturing already
  * @retval the device's error               a kernel failed
@@ -73,7 +73,7 @@ orStreamBeginCapture(orStream_t stream, orStreamCaptureMode mode);
  * @retval orErrorStreamCaptureWrongThread  it was begun by another thread, and not
  *                                          with orStreamCaptureModeRelaxed; it goes
  *                                          on
- * @retval orErrorStreamCaptureInvalidated  an earlier call spoiled the capture
+ * @retval orErrorStreamCaptureInvalidated  an earlier call invalidated the capture
  * @retval orErrorStreamCaptureUnjoined     a stream that joined has work that is
  *                                          not joined to `stream`
  * @retval orErrorMemoryAllocation          too many graphs are alive
@@ -85,7 +85,7 @@ OPENREG_EXPORT orError_t
 orStreamEndCapture(orStream_t stream, orGraph_t* graph);
 
 /**
- * Ask whether a stream is capturing. Never spoils a capture.
+ * Ask whether a stream is capturing. Never invalidates a capture.
  *
  * @param[in]  stream  the stream
  * @param[out] status  of the capture that the stream takes part in
@@ -103,7 +103,7 @@ OPENREG_EXPORT orError_t
 orStreamIsCapturing(orStream_t stream, orStreamCaptureStatus* status);
 
 /**
- * Tell which capture a stream takes part in. Never spoils a capture.
+ * Tell which capture a stream takes part in. Never invalidates a capture.
  *
  * @param[in]  stream  the stream
  * @param[out] status  as for orStreamIsCapturing()
@@ -124,16 +124,16 @@ OPENREG_EXPORT orError_t orStreamGetCaptureInfo(
     unsigned long long* id);
 
 /**
- * Exchange the calling thread's own mode, which says what keeps it from unsafe
- * calls: with orStreamCaptureModeGlobal, as every thread starts, its own captures
- * that are not relaxed and the global ones of other threads; with
- * orStreamCaptureModeThreadLocal only its own; with orStreamCaptureModeRelaxed
+ * Exchange the calling thread's own mode, which says which captures keep it from
+ * unsafe calls. With orStreamCaptureModeGlobal, in which every thread starts: its own
+ * captures that are not relaxed, and the global ones of other threads. With
+ * orStreamCaptureModeThreadLocal: only its own. With orStreamCaptureModeRelaxed:
  * none.
  *
  * @param[in,out] mode  the new mode, replaced by the old one
  *
  * @retval orSuccess            the mode is set
- * @retval orErrorInvalidValue  `mode` is NULL or none of the enumeration
+ * @retval orErrorInvalidValue  `mode` is NULL or not in the enumeration
  *
  * Threads: any; the mode is the calling thread's. Blocks: never. CUDA twin:
  * cudaThreadExchangeStreamCaptureMode.

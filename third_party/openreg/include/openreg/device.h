@@ -100,7 +100,7 @@ OPENREG_EXPORT orError_t orDeviceSynchronize(void);
  * kernels and copies are dropped, what is running finishes, and its error is gone.
  * Allocations, streams, events, graphs and peer access stay, so their
  * holders can go on; but the memory contains whatever the dropped work left there.
- * Captures that streams of the device take part in are spoiled.
+ * Captures that streams of the device take part in are invalidated.
  *
  * @retval orSuccess            the device works again
  * @retval orErrorNotPermitted  called from a kernel or a host function
@@ -112,14 +112,14 @@ OPENREG_EXPORT orError_t orDeviceSynchronize(void);
  */
 OPENREG_EXPORT orError_t orDeviceReset(void);
 
-/** What somebody has to do when a device is reset. */
+/** Called when a device is reset. */
 typedef void (*orResetCallback)(int device);
 
 /**
- * Have every orDeviceReset() call a function, on its own thread, after queued work
- * is dropped and before it waits for what is running: whoever runs the device's
- * kernels elsewhere ends that here. Starts nothing, so that a library can call it
- * while it is loaded.
+ * Register a function that every orDeviceReset() calls, on the thread that resets,
+ * after queued work is dropped and before it waits for running work. A caller that
+ * runs the device's kernels in another process ends that process here. Registering
+ * starts nothing, so a library can do it while it is loaded.
  *
  * @param[in] callback  must neither throw nor reset a device; replaces the one
  *                      before, and NULL removes it
@@ -128,10 +128,10 @@ typedef void (*orResetCallback)(int device);
  */
 OPENREG_EXPORT void orSetResetCallback(orResetCallback callback);
 
-/** Where a device keeps its bytes, for another process that shall run its
+/** Where a device keeps its bytes, for another process that is to run its
  *  kernels. */
 typedef struct orDeviceMemory {
-  int descriptor; /* of the memory, to be mapped; stays the library's */
+  int descriptor; /* of the memory, to be mapped; the library keeps owning it */
   void* base; /* kernel address of its first byte */
   size_t bytes;
 } orDeviceMemory;
@@ -154,13 +154,14 @@ OPENREG_EXPORT orError_t orDeviceGetMemory(orDeviceMemory* memory, int device);
 /** Who runs kernels (OPENREG_EXECUTOR). */
 typedef enum orExecutor OPENREG_INT {
   orExecutorThread = 0, /* threads of this process */
-  orExecutorProcess = 1 /* a process per device, which whoever launches has */
+  orExecutorProcess = 1 /* a process per device, which the caller provides */
 } orExecutor;
 
 /**
  * Tell who is to run kernels. The library itself runs callables on threads. With
  * orExecutorProcess, callers launch kernels that hand their work to another process,
- * with orDeviceGetMemory(), and no kernel runs on the thread that launches it.
+ * which maps the memory of orDeviceGetMemory(), and no kernel runs on the thread that
+ * launches it.
  *
  * @param[out] executor  the same until the process ends
  *
@@ -203,8 +204,8 @@ OPENREG_EXPORT orError_t
 orDeviceGetStreamPriorityRange(int* leastPriority, int* greatestPriority);
 
 /**
- * Tell whether a device is in use by this process: memory of it was allocated or
- * work was queued on it. Changes nothing about that.
+ * Tell whether this process uses a device: whether it has allocated memory or queued
+ * work there. The question itself does not count as use.
  *
  * @param[out] active  1 if it is, else 0
  * @param[in]  device  index of the device

@@ -4,7 +4,7 @@
 
 #include "export.h"
 
-/** The numbers are those of CUDA's error of the same kind. */
+/** Each code has the number of the matching CUDA error. */
 typedef enum orError_t OPENREG_INT {
   orSuccess = 0,
   orErrorInvalidValue = 1,

@@ -39,7 +39,7 @@ OPENREG_EXPORT orError_t orEventCreate(orEvent_t* event);
  *                    an event with orEventDisableTiming queues nothing
  *
  * @retval orSuccess                the event exists, not recorded yet
- * @retval orErrorInvalidValue      `event` is NULL, or `flags` is none of them
+ * @retval orErrorInvalidValue      `event` is NULL, or `flags` is not one of these
  * @retval orErrorMemoryAllocation  too many events are alive
  * @retval the device's error       a kernel failed
  *
@@ -64,9 +64,9 @@ OPENREG_EXPORT orError_t orEventDestroy(orEvent_t event);
  * Make an event stand for all work queued in a stream so far. A later record
  * replaces it; waits queued earlier keep the record they saw.
  *
- * In a capturing stream the event stands for what was recorded so far, to be waited
- * for by streams that shall take part in the capture. Nothing else can be done with
- * it until its next record.
+ * In a capturing stream the event stands for what was captured so far, and a stream
+ * that waits for it joins the capture. Nothing else can be done with the event until
+ * its next record.
  *
  * @param[in] event   the event
  * @param[in] stream  a stream of the event's device
@@ -77,8 +77,8 @@ OPENREG_EXPORT orError_t orEventDestroy(orEvent_t event);
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
  *                               very stream while its queue is full
  * @retval orErrorTimeout        the queue stayed full for OPENREG_WAIT_TIMEOUT
- * @retval the capture's error   `stream` is of a spoiled capture, or a default
- *                               stream
+ * @retval the capture's error   `stream` is in an invalidated capture, or is a
+ *                               default stream
  * @retval the device's error    a kernel failed
  *
  * Threads: any. Blocks: while the queue is full. CUDA twin: cudaEventRecord.
@@ -120,8 +120,8 @@ orEventRecordWithFlags(orEvent_t event, orStream_t stream, unsigned int flags);
  * @retval orErrorInvalidHandle  `event` is NULL or destroyed
  * @retval orErrorLaunchFailure  it never will: the event is shared, and the
  *                               process that recorded it has ended
- * @retval orErrorCapturedEvent  it was recorded in a capturing stream, whose
- *                               capture this spoils
+ * @retval orErrorCapturedEvent  it was recorded in a capturing stream; this
+ *                               invalidates the capture
  * @retval orErrorInvalidValue   it was recorded in a capture that has ended
  * @retval the capture's error   the call is unsafe while a stream is capturing
  *

@@ -4,7 +4,7 @@
 
 #include "stream.h"
 
-/** Where a plan is asked, and nowhere else. */
+/** The sites: the only places at which a plan is asked. */
 typedef enum orFaultSite OPENREG_INT {
   orFaultSiteAlloc = 0, /* an allocation of device memory */
   orFaultSiteLaunch = 1, /* a kernel, a set or a graph enters its stream */
@@ -17,7 +17,7 @@ typedef enum orFaultSite OPENREG_INT {
 typedef enum orFaultKind OPENREG_INT {
   orFaultNone = 0,
   orFaultOom = 1, /* the allocation fails */
-  orFaultError = 2, /* the work fails when it runs; a capture is spoiled */
+  orFaultError = 2, /* the work fails when it runs; a capture is invalidated */
   orFaultLost = 3, /* the device is lost, as by orDeviceFail() */
   orFaultSlow = 4, /* the work starts later */
   orFaultFlip = 5, /* a bit of what the work wrote is flipped */
@@ -45,16 +45,16 @@ typedef struct orFaultRange {
  *
  *     oom@alloc:37; error@op:scale:5; lost@launch:1000; slow@copy:*:10ms; seed=7
  *
- * A rule is `KIND@SITE:WHEN`, or `KIND@op:NAME:WHEN` for launches with one name, or
- * with one that goes on with a dot.
+ * A rule is `KIND@SITE:WHEN`, or `KIND@op:NAME:WHEN` for launches with that name, or
+ * with that name, a dot and more.
  *
  * - KIND is `oom`, `error` (also written `kernel-error`), `lost`, `slow`, `flip` or
  *   `drop-rank:RANK`.
  * - SITE is `alloc` (for `oom` and `lost`), `launch`, `op:NAME` or `copy` (for `error`,
  *   `lost`, `slow` and `flip`), `capture` (for `error` and `lost`), or `collective` (for
  *   `error`, `lost`, `slow` and `drop-rank`).
- * - WHEN is the number of the place, counted from 1 since the plan is in force by all
- *   threads; `*` for each one; or `5%` for about so many, drawn from the seed.
+ * - WHEN is the number of the place, counted from 1 over all threads since the plan came
+ *   into force; `*` for each one; or `5%` for about that share, drawn from the seed.
  * - `slow` needs a duration at the end, such as `10ms`; its units are `ns`, `us`, `ms`
  *   and `s`, and it may be up to 60 s.
  * - `:device=1` at the very end makes a rule count and hit the places of one device only.
@@ -62,8 +62,8 @@ typedef struct orFaultRange {
  *
  * If several rules apply to one place, all delays are added, and of the other kinds the
  * first in the plan counts. A plan without rules fires nothing and counts the places.
- * Work that is captured is not asked for, nor are the nodes of a graph that is launched:
- * the launch is. While a plan is in force, a launch with orLaunchTry is refused.
+ * The plan is not asked about work that is captured, nor about the nodes of a graph, but
+ * about the graph's launch. While a plan is in force, a launch with orLaunchTry is refused.
  *
  * @param[in] text  the plan
  *
@@ -85,8 +85,8 @@ OPENREG_EXPORT orError_t orFaultPlan(const char* text);
 OPENREG_EXPORT orError_t orFaultClear(void);
 
 /**
- * Tell how often a kind of fault has happened under the latest plan, or how often it
- * was asked at a site.
+ * Tell how often a kind of fault has happened under the latest plan, or how often that
+ * plan was asked at a site.
  *
  * @param[in]  kind   `oom`, `error`, `kernel-error`, `lost`, `slow`, `flip` or
  *                    `drop-rank`; or a site: `alloc`, `launch`, `copy`, `capture` or
@@ -113,7 +113,7 @@ orFaultCount(const char* kind, unsigned long long* count);
  * @param[out] fault   what is to happen; without a plan, nothing
  *
  * @retval orSuccess            `fault` is set
- * @retval orErrorInvalidValue  `fault` is NULL, or `site` is none of the enumeration
+ * @retval orErrorInvalidValue  `fault` is NULL, or `site` is not in the enumeration
  *
  * Threads: any. Blocks: never. CUDA twin: none.
  */
@@ -150,7 +150,8 @@ orFaultFlipOutput(const orFaultRange* ranges, size_t count, orStream_t stream);
 
 /**
  * Set whether plans apply to what the calling thread does, and tell whether they did.
- * For allocations and launches that are part of a larger place, which is asked for.
+ * For allocations and launches that are part of a larger place, which has been asked
+ * about as a whole.
  *
  * @param[in,out] enabled  0 or 1; becomes the setting before
  *
@@ -164,8 +165,8 @@ OPENREG_EXPORT orError_t orThreadExchangeFaults(int* enabled);
 
 /**
  * Give the address of a word that is 1 while a plan is in force, and 0 otherwise: for
- * callers of orFaultAsk() and orFaultFlipOutput() that cannot afford a call without a
- * plan. It is to be read atomically; no order is needed. The call does not start the
+ * callers of orFaultAsk() and orFaultFlipOutput() that cannot afford a call when there
+ * is no plan. It is to be read atomically; no order is needed. The call does not start the
  * device, so it may come before main().
  *
  * @param[out] flag  the address, which is good for as long as the process lives

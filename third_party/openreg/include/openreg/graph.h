@@ -56,7 +56,7 @@ OPENREG_EXPORT orError_t orGraphCreate(orGraph_t* graph, unsigned int flags);
 
 /**
  * Destroy a graph. What was instantiated from it, and graphs that it is a child
- * of, have their own share in its nodes and stay as they are. A callable is
+ * of, share its nodes and stay as they are. A callable is
  * destroyed with the last of them.
  *
  * @param[in] graph  the graph
@@ -92,7 +92,7 @@ OPENREG_EXPORT orError_t orGraphAddEmptyNode(
     size_t numDependencies);
 
 /**
- * Add a node that runs another graph, as that is now. orGraphLaunch() into a
+ * Add a node that runs another graph, as it is now. orGraphLaunch() into a
  * capturing stream adds such a node too.
  *
  * @param[out] node             the handle
@@ -227,8 +227,8 @@ OPENREG_EXPORT orError_t orGraphExecUpdate(
     orGraphExecUpdateResultInfo* info);
 
 /**
- * Make everything ready that the first launch in a stream would have to: its
- * worker thread.
+ * Prepare what the first launch in a stream would otherwise have to: its worker
+ * thread.
  *
  * @param[in] exec    the executable graph
  * @param[in] stream  where it will be launched
@@ -248,10 +248,10 @@ OPENREG_EXPORT orError_t orGraphUpload(orGraphExec_t exec, orStream_t stream);
  * in another stream waits for those before it.
  *
  * A node that fails breaks the device on which it was recorded, and the nodes after
- * it are dropped. Events of the graph are recorded, and waited for, by the launch:
- * the latest record of an event at the time of the call is the one waited for, and
- * its own record is reached when the whole graph has run. A graph of few small nodes
- * may run on the calling thread, as work launched with orLaunchSmall does.
+ * it are dropped. The launch waits for external events before its first node runs,
+ * for the record that is their latest at the time of the call; events that it records
+ * are complete when the whole graph has run. A graph of few small nodes may run on
+ * the calling thread, as work launched with orLaunchSmall does.
  *
  * In a capturing stream the launch adds a node that runs the graph as it is now.
  *
@@ -265,11 +265,11 @@ OPENREG_EXPORT orError_t orGraphUpload(orGraphExec_t exec, orStream_t stream);
  *                               stream while its queue is full, or from any while
  *                               another thread launches `exec`
  * @retval orErrorCapturedEvent  an event that the graph waits for was recorded in a
- *                               capturing stream, whose capture this spoils
+ *                               capturing stream; this invalidates the capture
  * @retval orErrorInvalidValue   it was recorded in a capture that has ended
  * @retval orErrorTimeout        the queue stayed full for OPENREG_WAIT_TIMEOUT
- * @retval the capture's error   `stream` is of a spoiled capture, or a default
- *                               stream
+ * @retval the capture's error   `stream` is in an invalidated capture, or is a
+ *                               default stream
  * @retval the device's error    a kernel failed; with OPENREG_LAUNCH_BLOCKING=1
  *                               perhaps one of this graph
  *

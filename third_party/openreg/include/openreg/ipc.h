@@ -27,7 +27,7 @@ enum { orIpcMemLazyEnablePeerAccess = 1 };
  * Make a handle for a device allocation.
  *
  * The allocation is shared as a whole, and must not be freed while another
- * process has it open. Asked again, the same handle is given.
+ * process has it open. Asking again gives the same handle.
  *
  * @param[out] handle   the handle
  * @param[in]  pointer  what orMalloc() returned
@@ -44,8 +44,8 @@ orIpcGetMemHandle(orIpcMemHandle_t* handle, void* pointer);
 
 /**
  * Open memory of another process. It is memory of the device it was allocated
- * on, and counts in the exporter's figures only. Opened again, it has the same
- * address, and must be closed as often.
+ * on, and counts in the exporter's figures only. Opening it again gives the same
+ * address; it must be closed as often as it was opened.
  *
  * @param[out] pointer  device address of the allocation; NULL if the call fails
  * @param[in]  handle   from orIpcGetMemHandle() in the other process
@@ -54,8 +54,8 @@ orIpcGetMemHandle(orIpcMemHandle_t* handle, void* pointer);
  * @retval orSuccess                     `pointer` is set
  * @retval orErrorInvalidValue           `pointer` is NULL, or `flags` is not
  *                                       orIpcMemLazyEnablePeerAccess
- * @retval orErrorInvalidHandle          `handle` is none, or its memory was
- *                                       freed
+ * @retval orErrorInvalidHandle          `handle` names nothing, or its memory
+ *                                       was freed
  * @retval orErrorDeviceUninitialized    the memory is this process's own
  * @retval orErrorInvalidDevice          its device is not visible here
  * @retval orErrorMapBufferObjectFailed  the exporter has ended, belongs to
@@ -70,8 +70,8 @@ OPENREG_EXPORT orError_t
 orIpcOpenMemHandle(void** pointer, orIpcMemHandle_t handle, unsigned int flags);
 
 /**
- * Close memory that was opened once. The last one takes the address away; work
- * that uses the memory must have finished by then.
+ * Undo one orIpcOpenMemHandle(). The last call takes the address away; work that
+ * uses the memory must have finished by then.
  *
  * @param[in] pointer  what orIpcOpenMemHandle() returned
  *
@@ -112,8 +112,8 @@ orIpcGetEventHandle(orIpcEventHandle_t* handle, orEvent_t event);
  *
  * @retval orSuccess                     the event is open
  * @retval orErrorInvalidValue           `event` is NULL
- * @retval orErrorInvalidHandle          `handle` is none, or its event was
- *                                       destroyed
+ * @retval orErrorInvalidHandle          `handle` names nothing, or its event
+ *                                       was destroyed
  * @retval orErrorDeviceUninitialized    the event is this process's own
  * @retval orErrorMapBufferObjectFailed  as for orIpcOpenMemHandle()
  * @retval orErrorMemoryAllocation       too many events are alive

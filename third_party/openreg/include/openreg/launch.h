@@ -71,17 +71,17 @@ typedef struct orCallableType {
  * @retval orErrorNotReady       with orLaunchTry: the callable was not run, because
  *                               the stream is busy or capturing, or the schedule
  *                               queues all work
- * @retval the capture's error   `stream` is capturing, and the launch is with
- *                               orLaunchHere or orLaunchWait; `stream` is of a
- *                               spoiled capture, or a default stream
+ * @retval the capture's error   `stream` is capturing, and `config` has orLaunchHere
+ *                               or orLaunchWait; or `stream` is in an invalidated
+ *                               capture, or is a default stream
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
  *                               very stream while its queue is full, or from any
  *                               with orLaunchHere or orLaunchWait
- * @retval orErrorTimeout        the queue stayed full, or with orLaunchHere or
- *                               orLaunchWait busy, for OPENREG_WAIT_TIMEOUT; the
+ * @retval orErrorTimeout        the queue stayed full (with orLaunchHere or
+ *                               orLaunchWait: busy) for OPENREG_WAIT_TIMEOUT; the
  *                               callable will not run
- * @retval the device's error    a kernel failed; with OPENREG_LAUNCH_BLOCKING=1
- *                               , orLaunchHere or orLaunchWait perhaps this one
+ * @retval the device's error    a kernel failed, perhaps this one with orLaunchHere,
+ *                               orLaunchWait or OPENREG_LAUNCH_BLOCKING=1
  *
  * Threads: any. Blocks: while the queue is full; with orLaunchHere and orLaunchWait
  * until the callable has run. CUDA twin: cudaLaunchKernel.
@@ -120,8 +120,8 @@ OPENREG_EXPORT orError_t orLaunchKernelC(
     size_t bytes);
 
 /**
- * Queue a call of a function of the host, to be told that the work before it is
- * done. It must not wait for device work.
+ * Queue a call of a host function, which tells the host that the work before it is
+ * done. The function must not wait for device work.
  *
  * @param[in] stream    stream to run in, not NULL
  * @param[in] fn        called with `userData`

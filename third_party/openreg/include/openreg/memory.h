@@ -29,7 +29,7 @@ typedef struct orPointerAttributes {
  *
  * @retval orSuccess                `pointer` is set
  * @retval orErrorInvalidValue      `pointer` is NULL, or `size` is 0
- * @retval orErrorMemoryAllocation  the device has not that much free memory
+ * @retval orErrorMemoryAllocation  the device does not have that much free memory
  * @retval the capture's error      unsafe while a stream is capturing
  * @retval the device's error       a kernel failed
  *
@@ -66,7 +66,7 @@ OPENREG_EXPORT orError_t orFree(void* pointer);
  *
  * @retval orSuccess                `pointer` is set
  * @retval orErrorInvalidValue      `pointer` is NULL, or `size` is 0
- * @retval orErrorMemoryAllocation  the host has not that much memory
+ * @retval orErrorMemoryAllocation  the host does not have that much memory
  * @retval the capture's error      unsafe while a stream is capturing
  *
  * Threads: any. Blocks: never. CUDA twin: cudaMallocHost.
@@ -141,7 +141,7 @@ OPENREG_EXPORT orError_t orMemGetInfo(size_t* free, size_t* total);
 
 /**
  * Tell what kind of memory a pointer points into. Any pointer may be asked
- * about, also one into the middle of an allocation.
+ * about, including one into the middle of an allocation.
  *
  * @param[out] attributes  the answer
  * @param[in]  pointer     any address

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/** As OPENREG_SCHEDULE, which says what it is at first. */
+/** The values of OPENREG_SCHEDULE, which sets the schedule at the start. */
 typedef enum orSchedule OPENREG_INT {
   orScheduleAuto = 0, /* at once; small work perhaps on the calling thread */
   orScheduleAsync = 1, /* at once, always on the stream's thread */
@@ -24,19 +24,19 @@ typedef struct orScheduledTask {
 /**
  * Change the schedule, after all devices have finished their work.
  *
- * The adversarial schedule numbers the tasks in the order in which they are queued, from
- * 0 on since this call, and holds each back until something waits for it. With `delays`
+ * The adversarial schedule numbers the tasks that are queued after this call, in order
+ * and from 0 on, and holds each back until something waits for it. With `delays`
  * it holds back only those with the numbers in the list; the others run in the order of
  * their numbers. So a program that fails under it can be run again with fewer delays.
  *
  * @param[in] schedule  one of the enumeration
- * @param[in] seed      what the adversarial schedule takes its choices from
+ * @param[in] seed      decides what the adversarial schedule chooses
  * @param[in] delays    numbers of tasks, or NULL for all
  * @param[in] count     of `delays`
  *
  * @retval orSuccess            the schedule is changed
- * @retval orErrorInvalidValue  `schedule` is none of the enumeration, or there are
- *                              `delays` for another than the adversarial one
+ * @retval orErrorInvalidValue  `schedule` is not in the enumeration, or there are
+ *                              `delays` and it is not the adversarial one
  * @retval orErrorNotPermitted  called from a kernel or a host function
  * @retval orErrorTimeout       work took longer than OPENREG_WAIT_TIMEOUT
  * @retval the capture's error  unsafe while a stream is capturing

@@ -4,7 +4,7 @@
 
 #include "error.h"
 
-/** Names a stream. Stale and made-up handles are told from live ones. */
+/** Names a stream. Stale and made-up handles are recognised. */
 typedef struct orStream_st* orStream_t;
 
 typedef struct orEvent_st* orEvent_t;
@@ -156,24 +156,24 @@ OPENREG_EXPORT orError_t orStreamSynchronize(orStream_t stream);
  * If the event was recorded in a capturing stream, `stream` takes part in the
  * capture from now on, see orStreamBeginCapture().
  *
- * @param[in] stream  stream that shall wait
+ * @param[in] stream  stream that is to wait
  * @param[in] event   event to wait for
  * @param[in] flags   orEventWaitDefault; in a capturing stream also
  *                    orEventWaitExternal, which adds a node that waits for the
  *                    event, and for that event alone
  *
- * @retval orSuccess             the wait is queued, or nothing is to wait for
+ * @retval orSuccess             the wait is queued, or there is nothing to wait for
  * @retval orErrorInvalidHandle  `stream` or `event` is NULL or destroyed
  * @retval orErrorInvalidValue   `flags` is neither, or orEventWaitExternal in a
  *                               stream that is not capturing, or the event was
  *                               recorded in a capture that has ended
  * @retval orErrorStreamCaptureIsolation  `stream` is capturing, and the event was
- *                               recorded outside of the capture, which this spoils
- * @retval orErrorStreamCaptureMerge  they take part in different captures, which
- *                               this spoils
+ *                               recorded outside of the capture; this invalidates it
+ * @retval orErrorStreamCaptureMerge  they take part in different captures; this
+ *                               invalidates both
  * @retval orErrorStreamCaptureImplicit  `stream` is a default stream, and the event
- *                               of a capture, which this spoils
- * @retval orErrorStreamCaptureInvalidated  one of them is of a spoiled capture
+ *                               belongs to a capture; this invalidates it
+ * @retval orErrorStreamCaptureInvalidated  one of them is in an invalidated capture
  * @retval orErrorNotPermitted   called from a kernel or a host function of this
  *                               very stream while its queue is full
  * @retval orErrorTimeout        the queue stayed full for OPENREG_WAIT_TIMEOUT

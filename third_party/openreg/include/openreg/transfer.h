@@ -24,7 +24,7 @@ typedef enum orMemcpyKind OPENREG_INT {
  * @param[in]  kind   direction; must agree with where `dst` and `src` live
  *
  * @retval orSuccess                      the bytes are there
- * @retval orErrorInvalidMemcpyDirection  `kind` is none of the enumeration
+ * @retval orErrorInvalidMemcpyDirection  `kind` is not in the enumeration
  * @retval orErrorInvalidValue            `count` is not 0 and: `dst` or `src`
  *                                        is NULL, `kind` contradicts where a
  *                                        pointer lives, or a range leaves its
@@ -59,15 +59,15 @@ orMemcpy(void* dst, const void* src, size_t count, orMemcpyKind kind);
  *
  * @retval orSuccess                      the copy is queued
  * @retval orErrorInvalidHandle           `stream` is NULL or destroyed
- * @retval orErrorInvalidMemcpyDirection  `kind` is none of the enumeration
+ * @retval orErrorInvalidMemcpyDirection  `kind` is not in the enumeration
  * @retval orErrorInvalidValue            as for orMemcpy()
  * @retval orErrorNotPermitted            called from a kernel or a host
  *                                        function and the call would block
  * @retval orErrorTimeout                 the call blocked for
  *                                        OPENREG_WAIT_TIMEOUT
  * @retval the capture's error            `stream` is capturing and a side is
- *                                        pageable, is of a spoiled capture, or is a
- *                                        default stream
+ *                                        pageable, or `stream` is in an invalidated
+ *                                        capture, or is a default stream
  * @retval the device's error             a kernel failed
  *
  * Threads: any. Blocks: see above, and while the queue is full. CUDA twin:
@@ -129,7 +129,7 @@ OPENREG_EXPORT orError_t orMemcpyPeerAsync(
  *
  * @retval orSuccess                      the copy is queued
  * @retval orErrorInvalidHandle           `stream` is NULL or destroyed
- * @retval orErrorInvalidMemcpyDirection  `kind` is none of the enumeration
+ * @retval orErrorInvalidMemcpyDirection  `kind` is not in the enumeration
  * @retval orErrorInvalidPitchValue       a pitch is smaller than `width`
  * @retval orErrorInvalidValue            as for orMemcpy(), or a pitch times
  *                                        `height` overflows
@@ -192,10 +192,10 @@ OPENREG_EXPORT orError_t
 orMemsetAsync(void* pointer, int value, size_t count, orStream_t stream);
 
 /**
- * Set how many threads may share one copy or set, the one that runs it included.
- * Large ones are cut into parts, and threads of the library help with them. They
- * are started when they are needed first, and sleep between transfers. The default
- * is the number of processors, but at most 4.
+ * Set how many threads may share one copy or set, including the one that runs it.
+ * Large ones are cut into parts, and threads of the library help with them. These
+ * start when they are first needed, and sleep between transfers. The default is the
+ * number of processors, but at most 4.
  *
  * @param[in] count  at least 1, which starts no threads
  *

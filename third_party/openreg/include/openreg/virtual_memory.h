@@ -7,9 +7,9 @@
  * OPENREG_MEM_GRANULARITY. A device has eight times as many addresses as memory, or
  * twice as many if the devices are so large that eight times do not fit.
  *
- * Memory that can be used is found by orPointerGetAttributes(),
- * orMemGetAddressRange(), copies and the like as other memory is: mapped pieces
- * that touch, and that are accessible, count as one allocation.
+ * orPointerGetAttributes(), orMemGetAddressRange(), copies and the like treat
+ * accessible memory as any other: mapped pieces that touch, and that are accessible,
+ * count as one allocation.
  *
  * Unlike CUDA's, memory is mapped once: at one place, and never again after it
  * was unmapped. Its address belongs to the device that was current when the range
@@ -36,7 +36,7 @@ typedef enum orMemAccess OPENREG_INT {
  * @param[in]  size     bytes
  *
  * @retval orSuccess                `pointer` is set
- * @retval orErrorInvalidValue      `pointer` is NULL, or `size` is 0 or no
+ * @retval orErrorInvalidValue      `pointer` is NULL, or `size` is 0 or not a
  *                                  multiple of OPENREG_MEM_GRANULARITY
  * @retval orErrorMemoryAllocation  the device has no such range left
  * @retval the device's error       a kernel failed
@@ -66,9 +66,9 @@ OPENREG_EXPORT orError_t orMemAddressFree(void* pointer, size_t size);
  * @param[in]  size    bytes
  *
  * @retval orSuccess                `handle` is set
- * @retval orErrorInvalidValue      `handle` is NULL, or `size` is 0 or no
+ * @retval orErrorInvalidValue      `handle` is NULL, or `size` is 0 or not a
  *                                  multiple of OPENREG_MEM_GRANULARITY
- * @retval orErrorMemoryAllocation  the device has not that much free memory
+ * @retval orErrorMemoryAllocation  the device does not have that much free memory
  * @retval the device's error       a kernel failed
  *
  * Threads: any. Blocks: never. CUDA twin: cuMemCreate.
@@ -87,7 +87,7 @@ OPENREG_EXPORT orError_t orMemCreate(orMemHandle_t* handle, size_t size);
  *                               not in one reserved range of its device, not a
  *                               multiple of OPENREG_MEM_GRANULARITY from its
  *                               start, or not free
- * @retval orErrorInvalidHandle  `handle` is none, or was released
+ * @retval orErrorInvalidHandle  `handle` names nothing, or was released
  * @retval orErrorNotPermitted   the memory was mapped before
  *
  * Threads: any. Blocks: never. CUDA twin: cuMemMap.
@@ -96,7 +96,7 @@ OPENREG_EXPORT orError_t
 orMemMap(void* pointer, size_t size, orMemHandle_t handle);
 
 /**
- * Say whether mapped memory can be used. Kernels that run already are not
+ * Say whether mapped memory can be used. Kernels that are already running are not
  * stopped.
  *
  * @param[in] pointer  first address
@@ -134,8 +134,8 @@ OPENREG_EXPORT orError_t orMemUnmap(void* pointer, size_t size);
  *
  * @param[in] handle  the memory
  *
- * @retval orSuccess             `handle` is none any more
- * @retval orErrorInvalidHandle  `handle` is none, or was released before
+ * @retval orSuccess             `handle` is invalid from now on
+ * @retval orErrorInvalidHandle  `handle` names nothing, or was released before
  *
  * Threads: any. Blocks: never. CUDA twin: cuMemRelease.
  */
