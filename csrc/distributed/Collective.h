@@ -110,8 +110,8 @@ struct Collective {
 /// Another process has written it, so nothing in it is trusted before matches().
 struct Header {
   uint64_t sequence;
-  uint64_t gives; ///< bytes for the one who reads this
-  uint64_t takes; ///< bytes from them
+  uint64_t gives; ///< bytes for the rank that reads this
+  uint64_t takes; ///< bytes from that rank
   double factor;
   int32_t root;
   uint8_t kind;

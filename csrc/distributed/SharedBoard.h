@@ -36,7 +36,7 @@ struct Offer {
 /// Ranks wait with few spins, some yields and then a futex, so that eight of them can
 /// share two processors. While they wait they check whether the others are alive.
 ///
-/// Threads: one per rank, but for fail().
+/// Threads: one per rank, except for fail().
 // docs:end shared-board
 class SharedBoard {
  public:

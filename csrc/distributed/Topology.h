@@ -15,8 +15,8 @@ struct Link {
 };
 
 // docs:begin topology
-/// Hosts with as many devices each. A device has one link to the others of its host, by
-/// way of a switch, and one to other hosts, by way of an adapter of its own.
+/// Hosts with the same number of devices. A device has one link to the others of its
+/// host, by way of a switch, and one to other hosts, by way of an adapter of its own.
 // docs:end topology
 struct Topology {
   int hosts = 1;
@@ -46,9 +46,9 @@ class Network {
   Network(const Topology& topology, std::vector<int> places, int rank);
 
   // docs:begin traffic
-  /// The bytes of a ring and the steps of a tree: the better of the two comes close to
-  /// that. A ring leaves a host through the adapters of all the group's devices there.
-  /// Messages to single ranks take their links one after the other.
+  /// Counts the bytes of a ring and the steps of a tree, which the better of the two
+  /// comes close to. A ring leaves a host through the adapters of all the group's
+  /// devices there. Messages to single ranks take their links one after the other.
   // docs:end traffic
   Traffic of(const Collective& call) const;
   Traffic of(const std::vector<Transfer>& messages) const;

@@ -9,7 +9,7 @@ namespace {
 // 9.19) and each of their allocations was recorded. What is kept follows from the shape
 // to the byte. The workspace is what each layer and direction has for its products of
 // matrices, a copy of the weights, and whole copies of sequences and states: how many
-// depends on the kind, the width and the dtype. docs/memory.md has the error.
+// depends on the kind, the width and the dtype. docs/profiles.md has the error.
 constexpr double kPerLayer = 8 << 20;
 
 /// How many copies of sequences of hidden states and of the input, for each direction

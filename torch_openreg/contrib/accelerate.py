@@ -16,8 +16,8 @@ __all__ = ["Accelerator", "join_ranks", "max_memory", "use_fp16"]
 class Accelerator(_Accelerator):
     """accelerate's Accelerator with the device openreg.
 
-    Beside the device it brings fp16, which accelerate has for the devices of a list
-    only, and the devices' random numbers in `save_state` and `load_state`.
+    It adds fp16, which accelerate refuses for a device that is not in its list, and
+    the devices' random numbers in `save_state` and `load_state`.
     """
 
     def __init__(self, *, mixed_precision: Any = None, **options: Any):
@@ -28,7 +28,7 @@ class Accelerator(_Accelerator):
                 f"there is an accelerator on {other} in this process already, and all "
                 "share one device; make the one for openreg first"
             )
-        # Of accelerate's kinds of groups the CPUs' asks nothing of the device.
+        # accelerate's group for CPUs is the one that asks nothing of the device.
         device = join_ranks()
         PartialState(cpu=device.index is not None).device = device
         if mixed_precision is None:

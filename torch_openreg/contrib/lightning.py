@@ -24,7 +24,7 @@ __all__ = ["DDPOpenRegStrategy", "OpenRegAccelerator", "SingleOpenRegStrategy"]
 
 # docs:begin lightning-accelerator
 class OpenRegAccelerator(Accelerator):
-    """The devices of openreg, as CUDAAccelerator is for CUDA's."""
+    """For openreg what CUDAAccelerator is for CUDA."""
 
     def setup_device(self, device: torch.device) -> None:
         # Lightning's own choice of a strategy for a device it does not know.
@@ -43,7 +43,7 @@ class OpenRegAccelerator(Accelerator):
 
     @staticmethod
     def parse_devices(devices: int | str | list[int]) -> list[int]:
-        """The indices that a count, -1 for all, a list or a text of these name."""
+        """Indices from a count (-1 for all), a list, or either of them as text."""
         count = torch.openreg.device_count()
         if isinstance(devices, str):
             numbers = [int(part) for part in devices.split(",") if part.strip()]
@@ -124,8 +124,8 @@ class DDPOpenRegStrategy(_OwnPrecision, DDPStrategy):
         super().__init__(**options)
 
     def determine_ddp_device_ids(self) -> None:
-        """None: for indices Lightning makes a stream of CUDA's. DDP needs none, since
-        the module is on its device already."""
+        """None, because Lightning would make a CUDA stream for indices. DDP needs no
+        indices: the module is on its device already."""
 
 
 # docs:end lightning-strategy

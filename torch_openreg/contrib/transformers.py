@@ -31,7 +31,7 @@ class TrainingArguments(transformers.TrainingArguments):
         return device
 
     def _validate_args(self) -> None:
-        # `bf16` is taken for the CPU, and for the devices of a list.
+        # transformers accepts `bf16` for the CPU and for a fixed list of devices.
         use_cpu, self.use_cpu = self.use_cpu, True
         try:
             super()._validate_args()
@@ -41,7 +41,7 @@ class TrainingArguments(transformers.TrainingArguments):
 
 class Trainer(transformers.Trainer):
     """transformers' Trainer with fp16, and with the devices' random numbers in its
-    checkpoints: without them dropout would go on with others after a resume."""
+    checkpoints: without them dropout would draw others after a resume."""
 
     def _has_fp16(self) -> bool:
         arguments = self.args

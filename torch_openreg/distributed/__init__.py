@@ -30,16 +30,16 @@ def _add_name() -> None:
     distributed.Backend.register_backend(
         "occl", _create, extended_api=True, devices=["openreg"]
     )
-    # For the default backend of "cpu:gloo,openreg:occl" c10d looks for the first
-    # key in here, which it puts in capitals, among names in small letters.
+    # To find the default backend of "cpu:gloo,openreg:occl", c10d looks for the first
+    # key of this dict, in capitals, among names in small letters.
     plugins = distributed.Backend._plugins
     distributed.Backend._plugins = {"occl": plugins["OCCL"], **plugins}
     _correct_default()
 
 
 def _correct_default() -> None:
-    """Of a group whose backend c10d chose by the accelerator, as ``init_process_group()``
-    without a name makes it, c10d says that gloo is the default; it has occl alone."""
+    """``init_process_group()`` without a name lets c10d choose the backend by the
+    accelerator. Such a group has occl alone, but c10d calls gloo its default."""
     c10d = distributed.distributed_c10d
     helper = c10d._new_process_group_helper
 

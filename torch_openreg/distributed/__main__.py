@@ -23,9 +23,9 @@ memory per rank, bytes per link and the time of communication."""
 
 # docs:begin estimate-assumptions
 ASSUMPTIONS = """assumptions
-  - The other ranks give what a rank gives itself: sizes are right, results are not.
+  - The other ranks send what this rank sends: sizes are right, results are not.
     A program whose steps depend on results may take others.
-  - Memory is that of tensors on openreg; another device's kernels want workspaces.
+  - Memory is that of tensors on openreg; another device's kernels need workspaces.
   - A call sends the bytes of a ring in the steps of a tree; all links are free, groups do
     not slow each other down, and adapters of one host share the load (docs/distributed.md).
   - Times are sums over the calls of the whole script, as if none ran beside computation."""

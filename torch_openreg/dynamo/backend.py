@@ -124,7 +124,7 @@ def openreg(
     Args:
         module: what Dynamo captured
         example_inputs: fake tensors and symbols in the place of its arguments
-        options: `"decompositions"`, a table of operators to take apart as of
+        options: `"decompositions"`, a table of operators to take apart, from
             `torch._decomp.get_decompositions()`; `"on_graph"`, called with each graph
     """
     options = options or {}
