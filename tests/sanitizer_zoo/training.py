@@ -113,7 +113,9 @@ def weights_are_saved_meanwhile(ok):
 
 def capture(body):
     graph = m.OpenRegGraph() if NAME == "openreg" else m.CUDAGraph()
-    with m.graph(graph):
+    # Streams are handed out in turns of 32: the default one of captures may be the
+    # stream that the program took beside it.
+    with m.graph(graph, stream=m.Stream()):
         body()
     return graph
 
