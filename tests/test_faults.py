@@ -1,5 +1,10 @@
 """Fault plans: what fails, when, and what it leaves behind."""
 
+import contextlib
+import itertools
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -28,6 +33,39 @@ def test_a_malformed_plan_is_refused_and_names_the_part():
     ):
         pass
     torch.empty(1, device="openreg")  # no plan is in force
+
+
+def sites_told(text):
+    """Kind -> the sites that a table of kinds names for it."""
+    told, kind = {}, None
+    for line in text.splitlines():
+        row = re.match(rf"[| ]*`+({'|'.join(faults.KINDS)})(:R)?`+ ", line)
+        if row:
+            kind = row[1]
+        elif not line.startswith(" " * 20):  # of the row above
+            kind = None
+        if kind:
+            found = re.findall(
+                r"`(alloc|launch|op:NAME|copy|capture|collective)`", line
+            )
+            told.setdefault(kind, set()).update(found)
+    return told
+
+
+@pytest.mark.parametrize("where", ["the docstring", "the page"])
+def test_the_table_of_sites_is_true(where):
+    page = Path(__file__).parent.parent / "docs" / "faults.md"
+    text = faults.plan.__doc__ if where == "the docstring" else page.read_text()
+    taken = {kind: set() for kind in faults.KINDS}
+    for kind, site in itertools.product(faults.KINDS, ["op:NAME", *faults.SITES]):
+        rank = ":1" if kind == "drop-rank" else ""
+        delay = ":1ms" if kind == "slow" else ""
+        with (
+            contextlib.suppress(ValueError),
+            faults.plan(f"{kind}{rank}@{site}:1000{delay}"),
+        ):
+            taken[kind].add(site)
+    assert sites_told(text) == taken
 
 
 def test_plans_do_not_nest():

@@ -64,21 +64,22 @@ def plan(text: str = "") -> Plan:
 
     A plan is a list of rules ``KIND@SITE:WHEN``, separated by semicolons:
 
-    ================  ===================================  =========================
+    ================  ===================================  ===========================
     kind              what happens                         at
-    ================  ===================================  =========================
+    ================  ===================================  ===========================
     ``oom``           the allocation fails                 ``alloc``
     ``error``         the work fails when it runs; a       ``launch``, ``op:NAME``,
                       capture is invalidated; a            ``copy``, ``capture``,
                       collective raises                    ``collective``
-    ``lost``          the device is lost until             all but ``op`` of a graph
-                      ``reset_device()``
+    ``lost``          the device is lost until             ``alloc``, ``launch``,
+                      ``reset_device()``                   ``op:NAME``, ``copy``,
+                                                           ``capture``, ``collective``
     ``slow``          the work starts later; numbers       ``launch``, ``op:NAME``,
                       stay the same                        ``copy``, ``collective``
     ``flip``          a bit of an output is flipped        ``launch``, ``op:NAME``,
                                                            ``copy``
     ``drop-rank:R``   the process of rank R ends           ``collective``
-    ================  ===================================  =========================
+    ================  ===================================  ===========================
 
     ``WHEN`` is a number, counted from 1 in the context; ``*`` for each; or ``5%``.
     ``slow`` ends with a duration (``slow@copy:*:10ms``), ``:device=1`` limits a rule to a
