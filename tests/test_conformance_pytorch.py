@@ -4,15 +4,20 @@ There is no checkout of PyTorch here; the files of tests/pytorch stand for one.
 """
 
 import json
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import torch  # noqa: F401 (with its backends; the kit imports it without them)
 from torch_conformance.__main__ import main
 from torch_conformance.pytorch import files
-from torch_conformance.pytorch.__main__ import twin
+from torch_conformance.pytorch.__main__ import parser, run_file, show, twin
+from torch_conformance.pytorch.session import Session
+from torch_conformance.settings import Settings
 
 TESTS = Path(__file__).parent / "pytorch"
+PROJECT = "conformance/pyproject.toml"
 
 
 def run(path, folder, *options):
@@ -45,13 +50,46 @@ def test_a_test_gets_a_new_process_after_a_broken_device(tmp_path):
 
 
 @pytest.mark.slow
-def test_tests_can_be_sampled_and_excluded(tmp_path):
+def test_tests_can_be_sampled_and_excluded(tmp_path, capsys):
     file = tmp_path / "vendor.toml"
     file.write_text('[pytorch-exclusions]\n"*test_b_*" = "crashes"\n')
     options = ["--config", str(file), "--every", "3"]
     _, reports = run(TESTS / "rogue.py", tmp_path, *options)
     report = reports["rogue.py"]
-    assert (report["passed"], report["bad"], report["excluded"]) == (1, {}, 1)
+    assert (report["passed"], report["bad"]) == (1, {})
+    assert report["excluded"] == {"crashes": 1}
+    assert "excluded: 1 test of rogue.py: crashes\n" in capsys.readouterr().out
+
+
+def test_what_is_left_out_is_told_by_reason(monkeypatch, capsys):
+    """The reasons of the kit, for all vendors, and of the vendor's file."""
+    vendors = {"*test_slow*": "[slow] kernels"}  # not rich's markup
+    tests = {
+        "test_sort_and_select.py": ["test_stable_sort_against_numpy_x", "test_sort"],
+        "test_nn.py": ["test_slow_a", "test_slow_b", "test_c"],
+        "test_torch.py": ["test_slow_d", "test_e"],
+    }
+    monkeypatch.setattr(Session, "collect", lambda self: (tests[self.path.name], []))
+    monkeypatch.setattr(
+        Session, "run", lambda self, ids: dict.fromkeys(ids, ("passed", ""))
+    )
+    options = parser().parse_args(["--tests", "."])
+    patterns = files.EXCLUDED_TESTS | vendors
+    reports = [run_file(Path(n), Settings("mychip"), options, patterns) for n in tests]
+    assert [report.passed for report in reports] == [1, 1, 1]
+    show(reports)
+    (kits,) = files.EXCLUDED_TESTS.values()
+    *_, first, second = capsys.readouterr().out.splitlines()
+    assert first == "excluded: 3 tests of test_nn.py, test_torch.py: [slow] kernels"
+    assert second == f"excluded: 1 test of test_sort_and_select.py: {kits}"
+
+
+def test_a_missing_pytest_is_named_with_the_extra_that_has_it(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    assert main(["pytorch", "--tests", str(TESTS), "--device", "openreg"]) == 2
+    assert "pip install 'torch_conformance[pytorch]'" in capsys.readouterr().err
+    project = tomllib.loads((TESTS.parent.parent / PROJECT).read_text())["project"]
+    assert project["optional-dependencies"] == {"pytorch": ["pytest"]}
 
 
 def test_the_cpus_twin_of_a_test():

@@ -1,7 +1,9 @@
 """`python -m torch_conformance pytorch --tests PATH --device mychip`: see --help."""
 
 import argparse
+import collections
 import dataclasses
+import importlib.util
 import json
 import re
 import sys
@@ -25,7 +27,7 @@ class FileReport:
     passed: int = 0
     skipped: int = 0
     as_cpu: int = 0  # fail on the CPU, too
-    excluded: int = 0  # by a pattern, with a reason
+    excluded: dict = dataclasses.field(default_factory=dict)  # reason -> tests
     bad: dict = dataclasses.field(default_factory=dict)  # id -> outcome and text
     problem: str = ""  # why the file did not run
 
@@ -35,7 +37,7 @@ def parser():
     options = argparse.ArgumentParser(
         prog="python -m torch_conformance pytorch",
         description="Runs PyTorch's device-generic tests on a device. A test that fails"
-        " on the CPU, too, does not count. Needs pytest and expecttest.",
+        " on the CPU, too, does not count. Needs torch_conformance[pytorch].",
         epilog="All tests take hours: begin with `--file test_view_ops.py`, or with a"
         " sample of all files, `--every 50`. The test files have to be those of the"
         " installed version of torch.",
@@ -68,8 +70,10 @@ def run_file(path, settings, options, patterns):
     except BadSettings as error:
         report.problem = str(error)
         return report
-    kept = session.kept(tests, patterns)
-    report.excluded = len(tests) - len(kept)
+    reasons = {test: session.why_excluded(test, patterns) for test in tests}
+    kept = [test for test, why in reasons.items() if why is None]
+    counts = collections.Counter(why for why in reasons.values() if why is not None)
+    report.excluded = dict(counts)
     results = session.run(kept[:: options.every])
     failed = {
         test: r for test, r in results.items() if r[0] not in ("passed", *SKIPPED)
@@ -86,8 +90,21 @@ def run_file(path, settings, options, patterns):
     return report
 
 
+def reasons(reports):
+    """Why tests are excluded: a line for each reason, that of most tests first."""
+    counts, places = collections.Counter(), collections.defaultdict(list)
+    for report in reports:
+        for why, count in report.excluded.items():
+            counts[why] += count
+            places[why].append(report.name)
+    for why, count in counts.most_common():
+        tests = "1 test" if count == 1 else f"{count} tests"
+        yield f"excluded: {tests} of {', '.join(places[why])}: {why}"
+
+
 def show(reports):
-    """A row for each file, and the tests that failed."""
+    """A row for each file, the reasons for what is left out, and the tests that
+    failed."""
     console = Console()
     names = ("passed", "failed", "fails on the CPU", "skipped", "excluded", "")
     table = Table("file", *names)
@@ -97,11 +114,13 @@ def show(reports):
             len(report.bad),
             report.as_cpu,
             report.skipped,
-            report.excluded,
+            sum(report.excluded.values()),
         )
         problem = report.problem.splitlines()[:1]
         table.add_row(report.name, *(str(n or "") for n in counts), "".join(problem))
     console.print(table)
+    for line in reasons(reports):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     for report in reports:
         for test, found in report.bad.items():
             lines = found["text"].strip().splitlines() or [""]
@@ -118,6 +137,10 @@ def main(arguments):
         patterns = files.EXCLUDED_TESTS | settings.exclusions
         if options.every < 1:
             raise BadSettings(f"--every {options.every} is not 1 or more")
+        if not importlib.util.find_spec("pytest"):
+            raise BadSettings(
+                "PyTorch's tests need pytest: pip install 'torch_conformance[pytorch]'"
+            )
         if not options.tests.exists():
             raise BadSettings(f"--tests {options.tests} does not exist")
         found = files.find(options.tests.resolve(), options.file)

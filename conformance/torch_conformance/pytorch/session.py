@@ -118,6 +118,6 @@ class Session:
                 break
         return results
 
-    def kept(self, ids, patterns):
-        """The tests that no pattern excludes."""
-        return [i for i in ids if not excluded(f"{self.path.name}::{i}", patterns)]
+    def why_excluded(self, test, patterns):
+        """The reason of the first pattern that excludes a test; None if none does."""
+        return excluded(f"{self.path.name}::{test}", patterns)
