@@ -80,6 +80,7 @@ KernelChecks kernelChecksOf(const c10::FunctionSchema& schema) {
       {"aten::_linalg_svd", KernelChecks::Numbers},
       {"aten::fractional_max_pool2d", KernelChecks::Arguments},
       {"aten::fractional_max_pool3d", KernelChecks::Arguments},
+      {"aten::isin", KernelChecks::Arguments}, // strides
       {"aten::nll_loss_forward", KernelChecks::WeightDtype},
       {"aten::renorm", KernelChecks::Arguments},
   };
