@@ -39,6 +39,7 @@ def views():
     y = x.to("mini")
     same(y.view(3, 4)[1:, ::2].t(), x.view(3, 4)[1:, ::2].t())
     same(y.view(3, 4).t().reshape(12), x.view(3, 4).t().reshape(12))
+    same(y.view(3, 4)[:, ::2].reshape(3, 2, 1), x.view(3, 4)[:, ::2].reshape(3, 2, 1))
     y.view(3, 4)[:, 1].copy_(torch.tensor([7.0, 8.0, 9.0]))
     assert y[:6].tolist() == [0, 7, 2, 3, 4, 8]
 

@@ -78,9 +78,8 @@ Tensor toHost(const Tensor& self) {
 
 // Whether the device can copy by itself: equal bytes, and pinned memory on the host.
 bool isPlainCopy(const Tensor& from, const Tensor& to, bool non_blocking) {
-  const auto stays = [&](const Tensor& tensor) {
-    return tensor.is_cpu() && non_blocking &&
-        miniIsPinned(tensor.const_data_ptr());
+  const auto stays = [&](const Tensor& host) {
+    return host.is_cpu() && non_blocking && miniIsPinned(host.const_data_ptr());
   };
   return from.dtype() == to.dtype() && from.sizes() == to.sizes() &&
       from.is_contiguous() && to.is_contiguous() &&
@@ -136,14 +135,12 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& arguments = op.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     IValue& value = (*stack)[stack->size() - arguments.size() + i];
+    const std::string& name = arguments[i].name();
     const auto check = [&](const Tensor& tensor) {
       if (tensor.defined() && (!tensor.is_cpu() || tensor.dim() > 0) &&
-          arguments[i].name() != "lengths") {
+          name != "lengths") {
         c10::impl::check_and_update_common_device(
-            common,
-            tensor,
-            op.schema().name().c_str(),
-            arguments[i].name().c_str());
+            common, tensor, op.schema().name().c_str(), name.c_str());
       }
     };
     if (value.isTensor()) {
@@ -155,9 +152,8 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
                             : value.toGenerator();
       const auto from = ours.device();
       TORCH_CHECK(!from.is_cpu(), "mini takes no generator of ", from);
-      lent = at::detail::createCPUGenerator();
+      value = lent = at::detail::createCPUGenerator();
       lent.set_state(ours.get_state());
-      value = lent;
     }
   }
   native::cpu_fallback(op, stack, /*error_on_views=*/true);
@@ -169,6 +165,7 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", mini::_copy_from);
   m.impl("_copy_from_and_resize", mini::_copy_from_and_resize);
+  m.impl("_reshape_alias", native::_reshape_alias);
   m.impl("as_strided", native::as_strided_tensorimpl);
   m.impl("empty.memory_format", mini::empty);
   m.impl("empty_strided", mini::empty_strided);

@@ -1,8 +1,7 @@
 // Operators that PyTorch has for devices like this one alone: the CPU has no kernel that
-// a fallback could call. And a view, which no fallback can take.
+// a fallback could call.
 #include <ATen/ATen.h>
 #include <ATen/core/op_registration/adaption.h>
-#include <ATen/ops/_reshape_alias_native.h>
 #include <torch/library.h>
 
 namespace mini {
@@ -115,7 +114,6 @@ std::tuple<Tensor, Tensor> gru_cell(
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution_overrideable", mini::convolution);
   m.impl("convolution_backward_overrideable", mini::convolution_backward);
-  m.impl("_reshape_alias", native::_reshape_alias);
   m.impl("_thnn_fused_lstm_cell", mini::lstm_cell);
   m.impl("_thnn_fused_gru_cell", mini::gru_cell);
 }
