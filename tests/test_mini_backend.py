@@ -202,6 +202,16 @@ def test_an_installed_one_is_loaded_by_torch(imports, mini):
     assert found.stdout == "mini:0\n"
 
 
+def test_beside_another_backend_it_is_refused_in_words(mini):
+    result = mini("-c", "import torch_openreg, torch_mini", check=False)
+    assert result.returncode == 1, result.stderr
+    *_, line = result.stderr.splitlines()
+    assert line == (
+        "RuntimeError: torch_mini cannot load beside 'openreg': "
+        "set TORCH_DEVICE_BACKEND_AUTOLOAD=0, and import one backend"
+    )
+
+
 # --- the minimal set ------------------------------------------------------------
 
 

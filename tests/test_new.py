@@ -45,6 +45,7 @@ def test_the_package_has_the_vendors_names(whole, capsys):
     assert "class ZephyrStream" in code["csrc/launch.h"]
     assert "namespace zephyr::pool" in code["csrc/pool/BlockPool.h"]
     assert 'rename_privateuse1_backend("zephyr")' in code["torch_zephyr/__init__.py"]
+    assert '"torch_zephyr cannot load beside' in code["torch_zephyr/__init__.py"]
     assert 'torch_zephyr = "torch_zephyr:_autoload"' in code["pyproject.toml"]
     assert {"csrc/graph.cpp", "PORTING.md", ".github/workflows/ci.yml"} <= set(code)
 

@@ -11,6 +11,9 @@ def _autoload():
 
 import torch  # noqa: E402
 
+if (other := torch._C._get_privateuse1_backend_name()) != "privateuseone":
+    way_out = "set TORCH_DEVICE_BACKEND_AUTOLOAD=0, and import one backend"
+    raise RuntimeError(f"torch_mini cannot load beside {other!r}: {way_out}")
 torch.ops.load_library(Path(__file__).with_name("_C.so"))
 torch.utils.rename_privateuse1_backend("mini")
 torch._register_device_module("mini", sys.modules[__name__])
