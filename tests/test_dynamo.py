@@ -5,6 +5,8 @@ import pytest
 import torch
 from torch import nn
 from torch._dynamo.device_interface import get_interface_for_device
+from torch._dynamo.exc import Unsupported
+from torch.utils.checkpoint import checkpoint
 from twins import DEVICE, check, numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -98,6 +100,140 @@ def test_a_change_of_the_current_device_is_noticed():
     assert function(x).item() == 1
 
 
+@pytest.mark.parametrize(
+    "device", [1, "openreg:1", torch.device("openreg", 1)], ids=repr
+)
+@pytest.mark.parametrize("backend", ["eager", "openreg"])
+def test_a_context_of_a_device_is_traced(device, backend):
+    def function(x):
+        with torch.openreg.device(device):
+            y = x * 2 + torch.openreg.current_device()
+            z = torch.ones(3, device="openreg:1")
+        return y + z + torch.openreg.current_device()
+
+    x = torch.ones(3, device="openreg:1")
+    fast = torch.compile(function, backend=backend, fullgraph=True)
+    assert fast(x).tolist() == function(x).tolist() == [4, 4, 4]
+    assert torch.openreg.current_device() == 0
+    with torch.openreg.device(1):
+        assert fast(x).tolist() == function(x).tolist() == [5, 5, 5]
+
+
+@pytest.mark.parametrize("device", [None, "openreg", -1])
+def test_a_context_without_a_device_keeps_the_current_one(device):
+    def function(x):
+        with torch.openreg.device(device):
+            x = x + 1
+            torch._dynamo.graph_break()  # the rest is compiled with the index
+            return x + torch.openreg.current_device()
+
+    fast = torch.compile(function, backend="openreg")
+    for index in (0, 1, 0):
+        with torch.openreg.device(index):
+            assert fast(torch.zeros(1)).item() == index + 1
+
+
+def ones(x):
+    return torch.ones(2, device="openreg")
+
+
+def moved(x):
+    return x.to("openreg")
+
+
+def ones_in_a_body(x):
+    return checkpoint(ones, x, use_reentrant=False)
+
+
+@pytest.mark.parametrize("make", [ones, moved, ones_in_a_body])
+def test_a_tensor_is_made_on_the_device_of_its_context(make):
+    """AOTAutograd and the cache of fake tensors would forget which one that is."""
+
+    def function(x):
+        with torch.openreg.device(1):
+            return make(x)
+
+    x = torch.ones(2)
+    torch.compile(ones, backend="openreg")(x)
+    assert torch.compile(function, backend="openreg")(x).device.index == 1
+    torch._dynamo.reset()
+    with pytest.raises(Unsupported, match="Name the device .* device='openreg:1'"):
+        compiled(function)(x)
+    assert torch.openreg.current_device() == 0
+
+
+def test_after_a_break_the_device_is_that_of_the_context():
+    def function(x):
+        with torch.openreg.device(1):
+            y = x + 1
+            torch._dynamo.graph_break()
+            stream = torch.openreg.current_stream()
+            return y, torch.ones(1, device="openreg"), stream.device_index
+
+    y, ones, index = torch.compile(function, backend="openreg")(torch.ones(1))
+    assert y.item() == 2 and ones.device.index == index == 1
+    assert torch.openreg.current_device() == 0
+
+
+def test_a_context_knows_the_stream_of_its_device(hold):
+    side = torch.openreg.Stream(1)
+
+    def function(x):
+        with torch.openreg.device(1):
+            torch.openreg.current_stream().wait_stream(side)
+        return x + 1
+
+    x = torch.ones(1, device="openreg:1")
+    with pytest.raises(Unsupported, match="current stream of one device only"):
+        compiled(function)(x)
+    fast = torch.compile(function, backend="openreg")
+    assert fast(x).item() == 2
+    gate = hold(side)
+    y = fast(x)
+    assert not torch.openreg.current_stream(1).query()  # it waits for the side stream
+    gate.open()
+    assert y.item() == 2
+
+
+def changes_for_good(x):
+    torch.openreg.set_device(1)
+    return torch.ones(1, device="openreg")
+
+
+def takes_the_device_of_a_tensor(x):
+    with torch.openreg.device_of(x):
+        return torch.ones(1, device="openreg")
+
+
+@pytest.mark.parametrize("function", [changes_for_good, takes_the_device_of_a_tensor])
+@pytest.mark.filterwarnings("error")
+def test_other_changes_of_the_device_break_the_graph_with_a_way_out(
+    function, as_before
+):
+    x = torch.ones(1, device="openreg:1")
+    assert torch.compile(function, backend="openreg")(x).device.index == 1
+    torch._dynamo.reset()
+    with pytest.raises(Unsupported, match="change it outside of what is compiled"):
+        compiled(function)(x)
+
+
+def test_no_break_warns_of_names_of_cpp(run_python):
+    code = """
+import warnings
+import torch
+
+def function(x):
+    with torch.openreg.device(None):
+        return torch.ones(1, device="openreg")
+
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    torch.compile(function, backend="eager")(torch.ones(1))
+print(*(w.message for w in warned if "torch_openreg" in str(w.message)))
+"""
+    assert run_python(code) == ""
+
+
 @pytest.mark.parametrize("enter", [lambda s: s, torch.openreg.stream])
 def test_compiled_code_changes_its_stream(enter, hold):
     side = torch.openreg.Stream()
@@ -127,6 +263,27 @@ def test_compiled_code_waits_for_the_device():
         return y
 
     assert compiled(function)(torch.ones(2, device=DEVICE)).tolist() == [2, 2]
+
+
+def test_compiled_code_waits_for_the_current_device():
+    waits = []
+
+    def record(module, inputs):
+        calls = module.graph.find_nodes(
+            op="call_function", target=torch.ops.streams.synchronize_device
+        )
+        waits.extend(call.args for call in calls)
+        return module
+
+    @torch.compile(backend=record, fullgraph=True)
+    def function(x):
+        torch.openreg.synchronize()
+        return x + 1
+
+    for index in (0, 1):
+        with torch.openreg.device(index):
+            function(torch.ones(2, device=DEVICE))
+    assert waits == [("openreg", 0), ("openreg", 1)]
 
 
 # --- the backend "openreg" ------------------------------------------------------
