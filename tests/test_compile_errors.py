@@ -7,7 +7,10 @@ from unittest import mock
 import pytest
 import torch
 from torch._inductor.lowering import lowerings
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch._inductor.utils import fresh_cache
+
+from torch_openreg.dynamo.cache_folder import say_where_to_write
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -50,6 +53,21 @@ def test_a_cache_folder_that_is_a_file_is_named_with_a_way_out(
     last = failed.stderr.splitlines()[-1]
     assert f"cannot write its code to {file}{below}: " in last
     assert "Set TORCHINDUCTOR_CACHE_DIR to a folder of your own" in last
+
+
+def test_a_cache_folder_that_cannot_exist_is_named_with_a_way_out(monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/proc/nope")
+    with pytest.raises(
+        FileNotFoundError, match="cannot write its code to /proc/nope: "
+    ):
+        cache_dir()
+
+
+def test_a_file_that_is_missed_is_no_folder_that_cannot_be_written():
+    gone = FileNotFoundError(errno.ENOENT, "No such file", "g++")
+    with pytest.raises(FileNotFoundError) as raised, say_where_to_write():
+        raise gone
+    assert raised.value is gone
 
 
 def test_an_operator_that_cannot_be_lowered_is_named_with_a_way_out():

@@ -10,12 +10,16 @@ _REFUSALS = errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST
 
 
 @contextlib.contextmanager
-def say_where_to_write() -> Iterator[None]:
-    """Gives an error of the same type that names the folder and the way out."""
+def say_where_to_write(*more: int) -> Iterator[None]:
+    """Gives an error of the same type that names the folder and the way out.
+
+    Args:
+        more: further error numbers that say here that nothing can be written
+    """
     try:
         yield
     except OSError as error:
-        if error.errno not in _REFUSALS or error.filename is None:
+        if error.errno not in (*_REFUSALS, *more) or error.filename is None:
             raise
         raise OSError(
             error.errno,
@@ -27,4 +31,6 @@ def say_where_to_write() -> Iterator[None]:
 def install() -> None:
     from torch._inductor.runtime import cache_dir_utils
 
-    _names.replace(cache_dir_utils, "cache_dir", say_where_to_write())
+    # No file is looked for here, so one that is not found cannot be made: below /proc.
+    refusing = say_where_to_write(errno.ENOENT)
+    _names.replace(cache_dir_utils, "cache_dir", refusing)
