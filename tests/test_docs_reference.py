@@ -136,7 +136,6 @@ def test_the_environment_is_read_in_known_places(reference):
     }
     others = {
         "csrc/distributed/FlightRecorder.cpp",  # torch's variables
-        "csrc/executor/LibraryWorkspaces.cpp",  # CUDA's
         "csrc/runtime/OpenRegDeviceType.cpp",  # explained in _device_name.py
     }
     listed = {name_of(file) for file in reference.READERS if file.suffix == ".cpp"}

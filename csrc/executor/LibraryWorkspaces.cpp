@@ -49,7 +49,8 @@ struct Sizes {
     // and the documented default for the older ones.
     product = device.major >= 9 ? 32 * kMiB : 8 * kMiB + 128 * kKiB;
     bias = kMiB;
-    // Pairs of a size in KiB and how many of it, such as ":4096:2:16:8".
+    // Pairs of a size in KiB and how many of it, such as ":4096:2:16:8";
+    // torch_openreg/cuda/_settings.py explains the variable.
     if (auto pairs =
             setting("CUBLAS_WORKSPACE_CONFIG", "(:\\d{1,9}:\\d{1,9})+")) {
       product = 0;
@@ -60,6 +61,8 @@ struct Sizes {
         product += std::stoull((*i)[1]) * std::stoull((*i)[2]) * kKiB;
       }
     }
+    // CUBLASLT_WORKSPACE_SIZE: KiB that a matrix product with a bias keeps besides, on
+    // a device with the profile of an NVIDIA GPU. Default: 1024.
     if (auto number = setting("CUBLASLT_WORKSPACE_SIZE", "\\d{1,9}")) {
       bias = std::stoull(*number) * kKiB;
     }

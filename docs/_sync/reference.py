@@ -21,6 +21,7 @@ READERS = {
     ROOT / "csrc/runtime/OpenRegPhilox.cpp": r'get_env\("(OPENREG_\w+)"',
     ROOT / "csrc/aten/native/Strict.cpp": r'get_env\("(OPENREG_\w+)"',
     ROOT / "csrc/executor/FallbackCount.cpp": r'get_env\("(OPENREG_\w+)"',
+    ROOT / "csrc/executor/LibraryWorkspaces.cpp": r'setting\("(CUBLASLT_\w+)"',
     ROOT / "csrc/distributed/Settings.cpp": r'(?:check|get)_env\("(OPENREG_\w+)"',
     ROOT / "csrc/distributed/Rendezvous.cpp": r'get_env\("(OPENREG_\w+)"',
     ROOT / "csrc/device_process/main.cpp": r'getenv\("(OPENREG_\w+)"',

@@ -35,10 +35,12 @@ def _indices(visible: str) -> str:
 
 def workspace_bytes() -> int:
     """How much memory CUBLAS_WORKSPACE_CONFIG (``:SIZE:COUNT`` in KiB, repeated) asks
-    for; 0 without it, since the CPU's multiplication has no workspace of its own."""
-    # CUBLAS_WORKSPACE_CONFIG: the first value of
-    # torch.backends.cuda.cublas_workspace_size() in a process that poses as CUDA. It
-    # has no other effect: results are deterministic without it. Default: unset.
+    for; 0 without it. What a product keeps is up to csrc/executor/LibraryWorkspaces.cpp,
+    which reads the variable too."""
+    # CUBLAS_WORKSPACE_CONFIG: `:SIZE:COUNT` in KiB, repeated, as for cuBLAS: the memory
+    # that a matrix product keeps on a device with the profile of an NVIDIA GPU, and the
+    # first value of torch.backends.cuda.cublas_workspace_size() in a process that poses
+    # as CUDA. Results are deterministic without it. Default: the GPU's.
     numbers = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "").split(":")[1:]
     pairs = zip(numbers[::2], numbers[1::2])
     return sum(int(size) * int(count) * 1024 for size, count in pairs)
