@@ -1,5 +1,5 @@
 # make demo   sets everything up and shows the device at work
-# make test   sets everything up and runs all tests
+# make test   sets everything up and runs the tests
 # make help   lists the rest
 SHELL := /usr/bin/env bash -euo pipefail
 VENV := .venv
@@ -188,6 +188,10 @@ $(VENV)/ready: requirements.txt
 	@command -v g++ > /dev/null || { echo "no C++ compiler: apt-get install g++" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 or later is needed, but $(PYTHON) is $$($(PYTHON) --version 2>&1); set PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null \
+	  || { echo "$(PYTHON) has no venv: apt-get install python3-venv, or your system's package for it" >&2; exit 1; }
+	@[ -f "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] \
+	  || { echo "$(PYTHON) has no headers (Python.h): apt-get install python3-dev, or your system's package for them" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	@[ -n "$(TORCH_WHEELS)" ] || $(BIN)/python -c 'import torch' 2> /dev/null || { \
 	  echo "installing torch from pip's default index; on Linux that may be the build for CUDA, several gigabytes."; \

@@ -271,3 +271,39 @@ def test_setup_says_in_a_sentence_what_is_missing(obstacle, sentence):
     )
     assert result.returncode == 1
     assert result.stderr.splitlines() == [sentence]
+
+
+# --- what make says when it cannot set up ---------------------------------------
+
+PYTHON_WITHOUT = """#!/bin/sh
+case "$*" in
+  *"{part}"*) {answer} ;;
+  *"-m venv"*) echo "made an environment" ;;
+  *) exec {python} "$@" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "answer", "sentence"),
+    [
+        ("import sys;", "exit 1", "Python 3.11 or later is needed"),
+        ("ensurepip", "exit 1", "has no venv: apt-get install python3-venv"),
+        ("sysconfig", "echo /nowhere", "has no headers (Python.h): apt-get install"),
+    ],
+    ids=["version", "venv", "headers"],
+)
+def test_make_says_in_a_sentence_what_python_lacks(part, answer, sentence, tmp_path):
+    python = tmp_path / "python"
+    python.write_text(
+        PYTHON_WITHOUT.format(part=part, answer=answer, python=sys.executable)
+    )
+    python.chmod(0o755)
+    (tmp_path / "requirements.txt").touch()
+    command = ["make", "-f", ROOT / "Makefile", ".venv/ready", f"PYTHON={python}"]
+    made = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert made.returncode == 2
+    assert sentence in made.stderr
+    assert "made an environment" not in made.stdout
