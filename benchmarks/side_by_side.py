@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 
 import torch
-from measure import once
+from measure import once, settle
 from measure.rival import Rival, serve
 from measure.versus import TOLERANCE, Case
 from torch import nn
@@ -276,7 +276,9 @@ def measure(case, rival, options):
         function = case.make(options.device)
         function()  # what happens once is not counted
         for _ in range(options.rounds):
+            settle()
             cpu = min(cpu, rival.seconds(case.name, calls) * 1e6)
+            settle()
             device = min(device, once(function, calls) * 1e6)
     except Exception as error:
         return {"error": (str(error).splitlines() or [type(error).__name__])[0]}

@@ -28,6 +28,12 @@ def once(function: Function, calls: int, wait: Function = synchronize) -> float:
     return (time.perf_counter() - start) / calls
 
 
+def settle() -> None:
+    """Lets the OpenMP threads of who had the turn before go to sleep: they spin for
+    some milliseconds, and that on the processors of who comes next."""
+    time.sleep(0.03)
+
+
 def best_of(
     functions: Mapping[Name, Function], calls: int, rounds: int
 ) -> dict[Name, float]:

@@ -12,6 +12,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/record_function.h>
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -172,16 +174,22 @@ void* StreamMemory::tryAllocate(size_t bytes) {
 namespace {
 
 // docs:begin threads-for
-// OpenMP lets the threads of a region spin for three milliseconds afterwards. That pays
-// if more regions follow; among many small kernels it takes a processor away from the
-// thread that prepares the next ones. So only a large kernel among large ones gets
-// several threads, as judged by the latest launches of this thread.
-int threadsFor(double microseconds) {
-  constexpr double kLarge = 100, kAmongLarge = 40, kWeight = 1.0 / 16;
-  thread_local double recent = 0;
-  const bool parallel = microseconds >= kLarge && recent >= kAmongLarge;
-  recent += (std::min(microseconds, 1000.0) - recent) * kWeight;
-  return parallel || std::isinf(microseconds) ? at::get_num_threads() : 1;
+/// How long a kernel takes with one thread, in microseconds, if several are worth it.
+constexpr double kLarge = 80;
+/// The same if the thread that launches kernels still needs a processor.
+constexpr double kHuge = 500;
+
+/// Whether a kernel may use so many threads and leave a processor to the thread that
+/// launched it, which may be about to launch the next one.
+bool leavesProcessors(int threads) {
+  static const int processors = [] {
+    cpu_set_t allowed;
+    const bool known = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
+    return known ? CPU_COUNT(&allowed) : 1;
+  }();
+  int waiting = 0;
+  return processors > threads ||
+      (orGetWaitingThreads(&waiting) == orSuccess && waiting > 0);
 }
 // docs:end threads-for
 
@@ -190,54 +198,96 @@ bool isMeasured(double microseconds) {
   return microseconds >= KernelPace::kShortest && !std::isinf(microseconds);
 }
 
-/// Lets kernels on the calling thread have the whole team.
-void useTeam(int threads) {
-  c10::openreg::useThreads(threads);
-  if (!c10::openreg::runs_in_device_processes()) {
-    c10::openreg::spreadTeam(threads);
+/// While it lives, kernels on the calling thread have the whole team.
+class WholeTeam {
+ public:
+  explicit WholeTeam(int threads)
+      : threads_(c10::openreg::runs_in_device_processes() ? 1 : threads) {
+    c10::openreg::wakeTeam();
+    c10::openreg::useThreads(threads);
+    if (threads_ > 1) {
+      c10::openreg::spreadTeam(threads);
+    }
   }
-}
-
-} // namespace
-
-KernelShare::KernelShare(const KernelNow& kernel)
-    : threads(threadsFor(
-          kernel.pace ? kernel.pace->expect(kernel.microseconds)
-                      : kernel.microseconds)),
-      microseconds(static_cast<float>(kernel.microseconds)),
-      pace(isMeasured(kernel.microseconds) ? kernel.pace : nullptr) {
-  if (threads > 1 && !c10::openreg::runs_in_device_processes()) {
-    c10::openreg::giveTeamBack();
+  ~WholeTeam() {
+    c10::openreg::restTeam(threads_);
   }
-}
+  WholeTeam(const WholeTeam&) = delete;
+  WholeTeam& operator=(const WholeTeam&) = delete;
 
-void runQueued(const KernelShare& share, Body work) {
-  if (!share.pace) {
-    return runQueued(share.threads, work);
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  runQueued(share.threads, work);
-  const std::chrono::duration<double, std::micro> took =
-      std::chrono::steady_clock::now() - begin;
-  // A kernel that failed at once tells nothing.
-  const double least = 0.1 * share.microseconds;
-  share.pace->note(
-      share.microseconds, std::max(took.count() * share.threads, least));
-}
+ private:
+  const int threads_; // of this process
+};
 
-void runQueued(int threads, Body work) {
-  std::optional<c10::openreg::SingleThread> single;
-  if (threads == 1) {
-    single.emplace();
-  } else {
-    useTeam(threads);
-  }
+/// What a queued kernel throws, its launch having checked the arguments, can only be the
+/// fault of the data: a device-side assert.
+void runChecked(Body work) {
   const at::AutoDispatchBelowADInplaceOrView below;
   const MutedOperators muted;
   try {
     work();
   } catch (const c10::Error& error) {
     orKernelFail(orErrorAssert, error.what_without_backtrace());
+  }
+}
+
+} // namespace
+
+KernelShare::KernelShare(const KernelNow& kernel)
+    : microseconds(static_cast<float>(kernel.microseconds)),
+      pace(isMeasured(kernel.microseconds) ? kernel.pace : nullptr) {
+  threads = expected() >= kLarge ? at::get_num_threads() : 1;
+  if (threads > 1 && !c10::openreg::runs_in_device_processes()) {
+    c10::openreg::giveTeamBack();
+  }
+}
+
+double KernelShare::expected() const {
+  return pace ? pace->expect(microseconds) : microseconds;
+}
+
+int KernelShare::threadsNow() const {
+  return threads == 1 || expected() >= kHuge || leavesProcessors(threads)
+      ? threads
+      : 1;
+}
+
+void runQueued(const KernelShare& share, Body work) {
+  const int threads = share.threadsNow();
+  if (!share.pace) {
+    return runQueued(threads, work);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  runQueued(threads, work);
+  const std::chrono::duration<double, std::micro> took =
+      std::chrono::steady_clock::now() - begin;
+  // A kernel that failed at once tells nothing.
+  const double least = 0.1 * share.microseconds;
+  share.pace->note(share.microseconds, std::max(took.count() * threads, least));
+}
+
+void runQueued(int threads, Body work) {
+  if (threads > 1) {
+    const WholeTeam team(threads);
+    return runChecked(work);
+  }
+  const c10::openreg::SingleThread single;
+  struct Call {
+    Body work;
+    std::exception_ptr other;
+  } call{work, nullptr};
+  c10::openreg::runAlone(
+      [](void* raw) {
+        auto& [body, other] = *static_cast<Call*>(raw);
+        try {
+          runChecked(body);
+        } catch (...) {
+          other = std::current_exception(); // OpenMP's frames pass none on
+        }
+      },
+      &call);
+  if (C10_UNLIKELY(call.other != nullptr)) {
+    std::rethrow_exception(call.other);
   }
 }
 
@@ -278,7 +328,7 @@ void runAndWait(const KernelNow& kernel, Body body) {
     const at::ThreadLocalStateGuard state(caller);
     const MutedOperators muted;
     const c10::WarningUtils::WarningHandlerGuard keep(&warnings);
-    useTeam(threads);
+    const WholeTeam team(threads);
     outcome.run(body);
   });
   warnings.pass();

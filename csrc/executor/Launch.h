@@ -81,19 +81,24 @@ void runAndWait(const KernelNow& kernel, Body body);
 void runHere(const KernelNow& kernel, Body body);
 // docs:end run-now
 
-/// How many threads a kernel gets that the calling thread launches, one or all, and
-/// where it notes what it took.
+/// How many threads a kernel gets that the calling thread launches, and where it notes
+/// what it took.
 struct KernelShare {
   explicit KernelShare(const KernelNow& kernel);
 
-  int threads;
-  float microseconds;
+  /// One or `threads`, as the kernel begins: what else runs then decides.
+  int threadsNow() const;
+
+  /// Microseconds with one thread; infinite if it needs all threads.
+  double expected() const;
+
+  int threads; ///< 1, or the launcher's number
+  float microseconds; ///< a rough estimate
   KernelPace* pace;
 };
 
-/// Runs a queued kernel: with one thread if it is small, else with as many as its
-/// launcher had, and below autograd. What it throws, the launch having checked the
-/// arguments, can only be the fault of the data: a device-side assert.
+/// Runs a queued kernel below autograd, with so many threads. What it throws, the launch
+/// having checked the arguments, can only be the fault of the data: a device-side assert.
 void runQueued(int threads, Body work);
 void runQueued(const KernelShare& share, Body work);
 

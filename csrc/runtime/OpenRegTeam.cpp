@@ -1,5 +1,6 @@
 #include "runtime/OpenRegTeam.h"
 
+#include <openreg.h>
 #include <pthread.h>
 
 #include <array>
@@ -18,6 +19,12 @@ extern "C" [[gnu::weak]] void GOMP_parallel(
     void* data,
     unsigned threads,
     unsigned flags);
+extern "C" [[gnu::weak]] void GOMP_parallel_start(
+    void (*body)(void*),
+    void* data,
+    unsigned threads);
+extern "C" [[gnu::weak]] void GOMP_parallel_end();
+extern "C" [[gnu::weak]] int omp_get_level();
 
 namespace c10::openreg {
 namespace {
@@ -136,6 +143,85 @@ int processorFor(
     CPU_SET(place, &seen);
   }
   return place;
+}
+
+namespace {
+
+/// The team of one thread between two kernels.
+class TeamRest {
+ public:
+  ~TeamRest() {
+    end();
+  }
+
+  bool begun() const {
+    return level_ != 0;
+  }
+
+  void begin(int threads) {
+    asleep_.store(true, std::memory_order_relaxed);
+    GOMP_parallel_start(
+        [](void* self) { static_cast<TeamRest*>(self)->sleep(); },
+        this,
+        static_cast<unsigned>(threads));
+    level_ = omp_get_level();
+  }
+
+  void end() {
+    if (!begun()) {
+      return;
+    }
+    asleep_.store(false, std::memory_order_release);
+    asleep_.notify_all();
+    // More than one if a kernel was abandoned in runAlone().
+    while (omp_get_level() >= level_) {
+      GOMP_parallel_end();
+    }
+    level_ = 0;
+  }
+
+ private:
+  /// To be woken takes longer than to look, so the first moments are spent looking if
+  /// nobody needs the processor.
+  void sleep() const {
+    constexpr auto kNap = 200us;
+    const auto until = Clock::now() + kNap;
+    int waiting = 0;
+    do {
+      if (!asleep_.load(std::memory_order_acquire)) {
+        return;
+      }
+      sched_yield();
+      orGetWaitingThreads(&waiting);
+    } while (waiting > 0 && Clock::now() < until);
+    asleep_.wait(true, std::memory_order_acquire);
+  }
+
+  std::atomic<bool> asleep_{false};
+  int level_ = 0; // of the region that was begun; 0: none was
+};
+
+thread_local TeamRest rest;
+
+} // namespace
+
+void restTeam(int threads) {
+  if (GOMP_parallel_start && GOMP_parallel_end && omp_get_level &&
+      threads > 1 && !rest.begun()) {
+    rest.begin(threads);
+  }
+}
+
+void wakeTeam() {
+  rest.end();
+}
+
+void runAlone(void (*body)(void*), void* data) {
+  if (rest.begun()) {
+    GOMP_parallel(body, data, 1, 0);
+  } else {
+    body(data);
+  }
 }
 
 void spreadTeam(int threads) {

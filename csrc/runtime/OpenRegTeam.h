@@ -27,6 +27,21 @@ void giveTeamBack();
 // docs:end spread-team
 void spreadTeam(int threads);
 
+// docs:begin rest-team
+/// Lets the others of the calling thread's team of so many threads sleep until
+/// wakeTeam(). OpenMP would let them spin for three milliseconds after each parallel
+/// region, and so take processors away from the threads that launch kernels.
+///
+/// They sleep in a parallel region that the calling thread has begun and not ended, so
+/// parallel regions in between have one thread.
+void restTeam(int threads);
+void wakeTeam();
+
+/// Calls `body(data)`, which is to have one thread. Code that asks OpenMP for its part
+/// of the work gets all of it, also while the team rests.
+void runAlone(void (*body)(void*), void* data);
+// docs:end rest-team
+
 /// Where member number `member` of a team should be whose threads are at `places`: the
 /// first one on a processor stays, the others get those of `allowed` that nobody is on.
 int processorFor(

@@ -7,6 +7,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
+#include <thread>
+
 namespace c10::openreg::testing {
 namespace {
 
@@ -301,17 +303,60 @@ TEST_F(LaunchTest, WorkThatNeedsAllThreadsHasThoseOfItsCaller) {
   });
 }
 
-// Threads pay among large kernels only.
-TEST_F(LaunchTest, LargeWorkHasAllThreadsOnceTheWorkBeforeItWasLargeToo) {
+// From a caller that waits no processor is taken away.
+TEST_F(LaunchTest, LargeWorkThatIsWaitedForHasAllThreads) {
   withThreeThreads([&] {
     std::vector<int> threads;
     KernelNow kernel = largeKernel(stream);
-    kernel.microseconds = 1e3;
-    for (int i = 0; i < 3; ++i) {
+    for (const double microseconds : {50., 200., 2e3}) {
+      kernel.microseconds = microseconds;
       runAndWait(kernel, [&] { threads.push_back(at::get_num_threads()); });
     }
     EXPECT_EQ(threads, (std::vector<int>{1, 3, 3}));
   });
+}
+
+/// How many threads a queued kernel of so many microseconds gets, with more threads than
+/// processors. `waits`: its launcher waits as it begins.
+int threadsOfQueued(
+    const OpenRegStream& stream,
+    double microseconds,
+    bool waits) {
+  int threads = 0;
+  std::thread([&] {
+    useThreads(1 + static_cast<int>(std::thread::hardware_concurrency()));
+    KernelNow kernel = largeKernel(stream);
+    kernel.microseconds = microseconds;
+    Gate gate(stream);
+    at::native::openreg::queue(
+        kernel, [&threads] { threads = at::get_num_threads(); });
+    if (waits) {
+      std::thread opener([&] {
+        for (int waiting = 0; waiting == 0;) {
+          orGetWaitingThreads(&waiting);
+          std::this_thread::yield();
+        }
+        gate.open();
+      });
+      stream.synchronize();
+      opener.join();
+    }
+    gate.open();
+    // Not a wait: the launcher stays busy.
+    while (orStreamQuery(stream) == orErrorNotReady) {
+      std::this_thread::yield();
+    }
+  }).join();
+  return threads;
+}
+
+TEST_F(LaunchTest, QueuedWorkLeavesAProcessorToALauncherThatDoesNotWait) {
+  const int all = 1 + static_cast<int>(std::thread::hardware_concurrency());
+  EXPECT_EQ(threadsOfQueued(stream, 200, /*waits=*/false), 1);
+  EXPECT_EQ(threadsOfQueued(stream, 200, /*waits=*/true), all);
+  EXPECT_EQ(threadsOfQueued(stream, 2e3, /*waits=*/false), all);
+  constexpr double kEndless = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(threadsOfQueued(stream, kEndless, /*waits=*/false), all);
 }
 
 } // namespace

@@ -45,6 +45,7 @@ struct Runtime {
   HandleTable<GraphExec, orGraphExec_t, 4, 1 << 16> graphExecs;
   Captures captures;
   std::atomic<Schedule> schedule; // see orScheduleSet()
+  std::atomic<int> waitingThreads{0}; // see orGetWaitingThreads()
   const std::unique_ptr<Adversary> adversaryOnCall;
 
   /// The adversary if the schedule is its, else nullptr.
@@ -84,6 +85,19 @@ extern std::atomic<bool> exiting;
 inline Runtime& runtime() {
   return *process::instance.load(std::memory_order_relaxed);
 }
+
+/// Counts the calling thread among those that wait for device work, while it lives.
+class WaitingThread {
+ public:
+  WaitingThread() {
+    runtime().waitingThreads.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~WaitingThread() {
+    runtime().waitingThreads.fetch_sub(1, std::memory_order_relaxed);
+  }
+  WaitingThread(const WaitingThread&) = delete;
+  WaitingThread& operator=(const WaitingThread&) = delete;
+};
 
 /// Runs the body of an API function that leaves no activity record: one about
 /// records. No exception leaves it.

@@ -70,6 +70,7 @@ orError_t Stream::wait(uint64_t finished) {
         "the process is exiting, so the work of stream %llu was abandoned",
         id());
   }
+  const WaitingThread waiting;
   const uint64_t start = activity::enabled(orActivitySync) ? os::now() : 0;
   const auto timeout = runtime().config.waitTimeout;
   if (!ring_.waitUntil(finished, timeout)) {

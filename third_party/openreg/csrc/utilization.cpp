@@ -42,6 +42,17 @@ orError_t orDeviceGetUtilization(int* percent, int device) {
   });
 }
 
+// Not recorded: kernels ask, and a profile is about what programs call.
+orError_t orGetWaitingThreads(int* threads) {
+  return unrecordedApi("orGetWaitingThreads", [&](Runtime& runtime) {
+    if (!threads) {
+      return fail(orErrorInvalidValue, "threads must not be NULL");
+    }
+    *threads = runtime.waitingThreads.load(std::memory_order_relaxed);
+    return orSuccess;
+  });
+}
+
 orError_t orDeviceGetQueueDepth(size_t* tasks, size_t* streams, int device) {
   return api("orDeviceGetQueueDepth", [&](Runtime& runtime) {
     if (!tasks || !streams) {

@@ -125,6 +125,7 @@ orError_t Stream::waitForRoom() {
   // Half of it: to wake a launching thread for every task would cost more.
   const uint64_t half = submitted() - Ring::kCapacity / 2;
   reached(half);
+  const WaitingThread waiting;
   const auto timeout = runtime().config.waitTimeout;
   if (!ring_.waitUntil(half, timeout)) {
     return fail(

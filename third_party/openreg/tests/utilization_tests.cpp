@@ -1,6 +1,8 @@
 // How busy a device is said to be, and how much it has to do.
 #include "support.h"
 
+#include <thread>
+
 namespace openreg::testing {
 namespace {
 
@@ -94,6 +96,48 @@ TEST(QueueDepthTest, NeedsADeviceAndPlaces) {
   EXPECT_EQ(orDeviceGetQueueDepth(&tasks, &streams, 2), orErrorInvalidDevice);
   EXPECT_TRUE(detailHas("2"));
   EXPECT_EQ(Depth(tasks, streams), Depth(7, 8));
+}
+
+int waitingThreads() {
+  int threads = -1;
+  EXPECT_EQ(orGetWaitingThreads(&threads), orSuccess);
+  return threads;
+}
+
+TEST(WaitingThreadsTest, CountsThoseThatWaitForWork) {
+  const Stream stream;
+  Gate gate(stream);
+  EXPECT_EQ(waitingThreads(), 0);
+  std::thread one([&] { EXPECT_EQ(orStreamSynchronize(stream), orSuccess); });
+  std::thread two([] { EXPECT_EQ(orDeviceSynchronize(), orSuccess); });
+  while (waitingThreads() != 2) {
+    std::this_thread::yield();
+  }
+  gate.open();
+  one.join();
+  two.join();
+  EXPECT_EQ(waitingThreads(), 0);
+}
+
+TEST(WaitingThreadsTest, CountsALauncherWhoseQueueIsFull) {
+  const Stream stream;
+  Gate gate(stream);
+  std::thread launcher([&] {
+    for (int i = 0; i < 1200; ++i) {
+      ASSERT_EQ(orLaunchKernel(stream, [] {}), orSuccess);
+    }
+  });
+  while (waitingThreads() != 1) {
+    std::this_thread::yield();
+  }
+  gate.open();
+  launcher.join();
+  EXPECT_EQ(waitingThreads(), 0);
+}
+
+TEST(WaitingThreadsTest, NeedsAPlace) {
+  EXPECT_EQ(orGetWaitingThreads(nullptr), orErrorInvalidValue);
+  EXPECT_TRUE(detailHas("NULL"));
 }
 
 } // namespace

@@ -284,6 +284,20 @@ OPENREG_EXPORT orError_t
 orDeviceGetQueueDepth(size_t* tasks, size_t* streams, int device);
 
 /**
+ * Tell how many threads of this process sleep until work of any device has run: in a
+ * call that waits, or in a launch because a queue is full. A kernel that could use more
+ * processors learns from it whether its launcher still needs one.
+ *
+ * @param[out] threads  their number
+ *
+ * @retval orSuccess            `threads` is set
+ * @retval orErrorInvalidValue  `threads` is NULL
+ *
+ * Threads: any, kernels too. Blocks: never. CUDA twin: none.
+ */
+OPENREG_EXPORT orError_t orGetWaitingThreads(int* threads);
+
+/**
  * Tell whether kernels of `device` can be allowed to use memory of `peer`:
  * true for any two different devices.
  *
