@@ -203,7 +203,9 @@ TEST_F(GraphLaunchTest, ArgumentsAreThereAgainInEveryLaunch) {
   const Exec exec(graph);
   launch(exec);
   launch(exec);
-  EXPECT_EQ(seen, (std::vector<std::string>(2, std::string(100, 'x') + "5")));
+  std::string text(100, 'x');
+  text += '5';
+  EXPECT_EQ(seen, std::vector<std::string>(2, text));
 }
 
 TEST_F(GraphLaunchTest, HostFunctionsAndCFunctionsAreRepeated) {
