@@ -41,10 +41,28 @@ def sidebar(text):
     )
 
 
-def add_sidebar(app, name, source):
+# Page -> what a reader may type into the search to find it, where other pages have the
+# same words and would come first.
+SEARCHED = {
+    "conformance_kit": ["conformance"],
+    "first_backend": ["new backend"],
+    "memory": ["allocator", "caching allocator", "out of memory", "estimate"],
+    "sanitizer": ["stream race", "race"],
+}
+
+
+def index_entries(words):
+    """Which the search shows before anything else."""
+    return "\n```{index} " + ", ".join(f"!{word}" for word in words) + "\n```\n"
+
+
+def complete(app, name, source):
     if name == "index":
         source[0] += sidebar(source[0])
+    if name in SEARCHED:
+        title, text = source[0].split("\n", 1)
+        source[0] = f"{title}\n{index_entries(SEARCHED[name])}{text}"
 
 
 def setup(app):
-    app.connect("source-read", add_sidebar)
+    app.connect("source-read", complete)

@@ -83,17 +83,21 @@ def test_the_sidebar_has_every_page_once(guide):
 
 
 @pytest.fixture(scope="module")
-def search(guide):
-    """Pages that have all words of a query, as the search of the guide finds them."""
+def search_index(guide):
     index = (guide / "searchindex.js").read_text()
-    found = json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))
+    return json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))
+
+
+@pytest.fixture(scope="module")
+def search(search_index):
+    """Pages that have all words of a query, as the search of the guide finds them."""
 
     def pages_with(word):
         places = []
-        for table in (found["terms"], found["titleterms"]):
+        for table in (search_index["terms"], search_index["titleterms"]):
             place = table.get(word, [])
             places += [place] if isinstance(place, int) else place
-        return {found["docnames"][place] for place in places}
+        return {search_index["docnames"][place] for place in places}
 
     return lambda query: set.intersection(*map(pages_with, query.split()))
 
@@ -110,3 +114,18 @@ def search(guide):
 )
 def test_the_search_finds(query, page, search):
     assert page in search(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "page"),
+    [
+        ("stream race", "sanitizer"),
+        ("allocator", "memory"),
+        ("conformance", "conformance_kit"),
+    ],
+)
+def test_the_search_shows_first(query, page, search_index):
+    """Entries of the index come before pages that only have the words (docs/conf.py)."""
+    (found,) = search_index["indexentries"][query]
+    place, _, is_main = found
+    assert (search_index["docnames"][place], is_main) == (page, True)

@@ -1,7 +1,9 @@
-// A phone is narrow. Long names in tables may break where their words end, and a
-// table of many columns has small letters (guide.css).
+// A phone is narrow. Long names in tables may break where their words end, but not
+// before a file's suffix. guide.css has small letters for a table of many columns, and
+// keeps the lines of output whose columns are aligned by spaces.
 document.addEventListener("DOMContentLoaded", () => {
-  const ends = /(?<=[_./:])(?=[A-Za-z_])|(?<=[a-z]{3})(?=[A-Z])/;
+  const ends =
+    /(?<=[_/:])(?=[A-Za-z_])|(?<=\.)(?=[A-Za-z_])(?!(?:h|cpp|py|md|ipynb)\b)|(?<=[a-z]{3})(?=[A-Z])/;
   for (const word of document.querySelectorAll("td code .pre, td a, td a span")) {
     if (word.childElementCount) {
       continue; // its words are further in
@@ -14,6 +16,12 @@ document.addEventListener("DOMContentLoaded", () => {
     );
   }
   for (const table of document.querySelectorAll("table")) {
-    table.classList.toggle("many-columns", table.rows[0].cells.length > 3);
+    const columns = table.rows[0].cells.length;
+    table.classList.toggle("many-columns", columns > 3);
+    table.classList.toggle("matrix", columns > 6);
+  }
+  for (const block of document.querySelectorAll(".highlight-text, .highlight-console")) {
+    const gaps = block.textContent.split("\n").filter((line) => /\S {2,}\S/.test(line));
+    block.classList.toggle("aligned", gaps.length > 2);
   }
 });

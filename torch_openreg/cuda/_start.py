@@ -70,7 +70,7 @@ def _load_library() -> None:
 
 
 def _say_so() -> None:
-    # OPENREG_QUIET: 1 keeps torch_openreg.cuda from saying on stderr that CUDA is
+    # OPENREG_QUIET: 1 keeps `torch_openreg.cuda` from saying on stderr that CUDA is
     # software. Default: 0.
     if os.environ.get("OPENREG_QUIET", "0") == "0":
         print(
