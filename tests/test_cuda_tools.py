@@ -28,6 +28,20 @@ def test_a_history_of_memory_skips_what_it_is_asked_to_skip(run_cuda):
     assert run_cuda(code) == "alloc free_completed segment_alloc"
 
 
+def test_an_estimated_program_sees_its_own_peaks(run_cuda):
+    """The estimate starts the peaks again at the end of each phase."""
+    code = (
+        "import torch_openreg.memory\n"
+        "with torch_openreg.memory.estimate():\n"
+        "    torch.empty(64 << 20, dtype=torch.uint8, device='cuda')\n"
+        "    torch.nn.ReLU()(torch.ones(1, device='cuda'))\n"
+        "    print(torch.cuda.max_memory_allocated() >> 20)\n"
+        "    torch.cuda.reset_peak_memory_stats()\n"
+        "    print(torch.cuda.max_memory_allocated() >> 20)\n"
+    )
+    assert run_cuda(code).split() == ["64", "0"]
+
+
 def test_compiled_programs_free_storages_and_take_them_again(run_cuda):
     code = (
         "x = torch.ones(64, device='cuda')\n"

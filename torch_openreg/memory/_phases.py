@@ -10,6 +10,7 @@ from torch.nn.modules import module as _modules
 from torch.optim import optimizer as _optimizers
 
 from torch_openreg import _C
+from torch_openreg._device_name import IS_CUDA
 
 PHASES = ("forward", "backward", "optimizer step", "other")
 
@@ -131,10 +132,12 @@ class Peaks:
     start again each time, so it is given the highest since its own last reset."""
 
     # The functions that return statistics, and those that reset the peaks.
-    FUNCTIONS = (
+    FUNCTIONS = [
         (_C, "_memoryStats", "_resetPeakStats"),
         (torch._C, "_accelerator_getDeviceStats", "_accelerator_resetPeakStats"),
-    )
+    ]
+    if IS_CUDA:
+        FUNCTIONS.append((torch._C, "_cuda_memoryStats", "_cuda_resetPeakMemoryStats"))
 
     def __init__(self, devices: int, before_reset):
         self._saved: list[dict] = [{} for _ in range(devices)]
