@@ -134,6 +134,8 @@ class OpenRegGeneratorImpl final : public GeneratorImpl {
 
  private:
   OpenRegGeneratorImpl* clone_impl() const override;
+  /// Whether the current stream is capturing. Throws if the device is broken, as CUDA.
+  bool isCapturing() const;
   void checkNotCapturing(const char* method) const;
 
   mutable std::mutex sharing_;

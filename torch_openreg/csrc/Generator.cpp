@@ -20,10 +20,8 @@ void addGenerator(py::module_& module) {
   module.def(
       "_settledGenerator",
       torch::wrap_pybind_function_no_gil([](int64_t device) {
-        const auto index = toExistingIndex(device);
-        c10::openreg::check_not_broken(index);
         const at::Generator& generator =
-            c10::openreg::getDefaultOpenRegGenerator(index);
+            c10::openreg::getDefaultOpenRegGenerator(toExistingIndex(device));
         c10::openreg::stateOf(generator)->settle();
         return generator;
       }),
