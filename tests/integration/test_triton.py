@@ -30,8 +30,8 @@ torch.testing.assert_close(out, x.softmax(1))
 
 @pytest.fixture
 def run(tmp_path):
-    def start(**variables):
-        (tmp_path / "program.py").write_text(PROGRAM)
+    def start(program=PROGRAM, **variables):
+        (tmp_path / "program.py").write_text(program)
         return subprocess.run(
             [sys.executable, "program.py"],
             cwd=tmp_path,
@@ -54,3 +54,16 @@ def test_a_kernel_is_refused_with_the_way_out(run):
     (told,) = [x for x in result.stderr.splitlines() if x.startswith("RuntimeError")]
     assert "a Triton kernel cannot work on this CUDA" in told
     assert "TRITON_INTERPRET=1" in told
+
+
+OUTER_PRODUCT = """
+import torch
+
+x, y = torch.randn(2, 64, 1), torch.randn(2, 1, 16)
+assert torch.equal(torch.bmm(x.cuda(), y.cuda()).cpu(), torch.bmm(x, y))
+"""
+
+
+def test_pytorch_does_not_compute_its_own_operators_with_it(run):
+    result = run(OUTER_PRODUCT)
+    assert result.returncode == 0, result.stderr[-4000:]

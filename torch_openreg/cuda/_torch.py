@@ -30,6 +30,7 @@ def install() -> None:
     on_import("torch.utils.cpp_extension", _refuse_extensions)
     on_import("triton.runtime.jit", _refuse_triton)
     on_import("torch.utils._triton", _leave_triton_out)
+    on_import("torch._native", _leave_native_kernels_out)
     torch.cuda._utils._nvrtc_compile = _refuse_kernel
 
 
@@ -202,6 +203,13 @@ def _leave_triton_out() -> None:
 
     _triton.has_triton = lambda: False
     _triton.has_triton_package = lambda: False
+
+
+def _leave_native_kernels_out() -> None:
+    """Where Triton is installed, PyTorch would compute some operators of a GPU with it."""
+    from torch._native.registry import deregister_op_overrides
+
+    deregister_op_overrides(disable_dispatch_keys="CUDA")
 
 
 def _refuse_triton() -> None:
