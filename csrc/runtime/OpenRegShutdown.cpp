@@ -3,7 +3,7 @@
 #include "runtime/OpenRegDeviceType.h"
 #include "runtime/OpenRegFunctions.h"
 
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/empty.h>
 
 #include <thread>
 
@@ -11,11 +11,11 @@ namespace c10::openreg {
 namespace {
 
 // A backward pass of one step, which the device's thread begins when it is done
-// with the one before.
+// with the one before. No element is computed, so a broken device runs it, too.
 void runBackward(DeviceIndex device) {
   const auto options = at::TensorOptions(Device(kDeviceType, device));
-  const auto leaf = at::zeros({1}, options).requires_grad_();
-  leaf.view({1}).backward();
+  const auto leaf = at::empty({0}, options).requires_grad_();
+  leaf.view({0}).backward(at::empty({0}, options));
 }
 
 } // namespace
@@ -32,7 +32,7 @@ void settle_autograd_threads() noexcept {
             runBackward(device);
           }
         } catch (...) {
-          // A broken or full device runs no backward pass either.
+          // The next device's thread may still be busy.
         }
       }
     }).join();
