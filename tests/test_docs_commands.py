@@ -173,8 +173,10 @@ def test_shell_commands_name_what_exists(page, line):
     known = {preset["name"] for preset in presets["configurePresets"]}
     for command in line.split("&&"):
         words = shlex.split(command)
-        while re.match("[A-Z_]+=", words[0]):
-            words.pop(0)  # a variable for it
+        while words and re.match("[A-Za-z_]+=", words[0]):
+            words.pop(0)  # a variable
+        if not words:
+            continue
         program, *arguments = words
         if program == "make":
             assert arguments[0] in make_targets()
