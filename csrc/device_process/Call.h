@@ -18,19 +18,19 @@ namespace remote = c10::openreg::remote;
 /// Makes the arguments of a message, runs the kernel, and describes what came of it.
 class Call {
  public:
-  /// Throws remote::WireError, or what a value that cannot be throws.
+  /// Throws remote::WireError, or whatever an invalid value throws.
   Call(const c10::OperatorHandle& op, const remote::WireCall& call);
 
   void run();
 
-  /// Whether the results can be told: those that are tensors are strided.
+  /// Whether the results can be sent: all tensors among them are strided.
   bool crosses();
 
   /// Moves results that lie in memory of this process to memory that is asked for.
   void moveResults();
 
-  /// Writes the results and returns the length of the message. Memory of outputs is
-  /// the driver's from then on.
+  /// Writes the results and returns the length of the message. From then on the driver
+  /// owns the memory of outputs.
   size_t writeResult(
       std::span<char> room,
       const std::vector<std::string>& warnings);

@@ -22,13 +22,13 @@ uint64_t memoryBytes();
 /// Whether it is memory that was planned or asked for, and where.
 std::optional<uint64_t> offsetOf(const c10::DataPtr& memory);
 
-/// To be called by each thread that runs calls: what it frees is told with its calls.
-/// Told by another thread it might come late, when the driver has lent the same memory
-/// anew.
+/// To be called by each thread that runs calls. What it frees is reported with its own
+/// calls: another thread might report it too late, after the driver has lent the same
+/// memory again.
 void keepFreedOfThisThread();
 
-/// What the calling thread's calls have freed since the last call of this, and what
-/// threads without calls have: the driver's to reuse.
+/// What the calling thread's calls, and threads without calls, have freed since this
+/// was last called. The driver may reuse it.
 std::vector<uint64_t> takeFreed();
 
 } // namespace openreg::device

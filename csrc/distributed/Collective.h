@@ -1,5 +1,5 @@
-// What a rank wants of the others: one collective, as bytes in memory. Free of torch, so
-// that what moves the bytes is tested under the sanitizers.
+// One collective, as bytes in memory. Free of torch, so that what moves the bytes is
+// tested under the sanitizers.
 #pragma once
 
 #include <chrono>
@@ -145,7 +145,7 @@ struct Transfer {
   int* source = nullptr; ///< set to the rank that sent it
 };
 
-/// A collective that will never end. Its group cannot be used any more.
+/// Why a collective will never end. Its group cannot be used any more.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -162,9 +162,9 @@ class Transport {
   virtual ~Transport() = default;
   virtual const char* name() const = 0;
 
-  /// Returns when this rank's part is done, with the moment since which all ranks were
-  /// there. Throws Failure if a peer calls something else, ends, or does not come before
-  /// the deadline.
+  /// Returns when this rank's part is done, with the moment at which the last rank
+  /// arrived. Throws Failure if a peer calls something else, ends, or does not arrive
+  /// before the deadline.
   virtual Moment run(const Collective& call, Deadline deadline) = 0;
 
   /// Sends and receives messages that may depend on each other.
@@ -172,7 +172,7 @@ class Transport {
       const std::vector<Transfer>& messages,
       Deadline deadline) = 0;
 
-  /// Lets whatever runs, and all that is still to come, fail with a sentence.
+  /// Makes the running call and all later ones fail with a sentence.
   virtual void abort(const std::string& why) noexcept = 0;
 };
 

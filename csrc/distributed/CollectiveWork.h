@@ -22,7 +22,8 @@ class Outcome {
   bool ended() const {
     return ended_.load(std::memory_order_acquire);
   }
-  /// Waits for the end, for ever with a timeout of 0. Returns false if it did not come.
+  /// Waits for the end; a timeout of 0 waits for ever. Returns false if the time is
+  /// over before.
   bool wait(std::chrono::milliseconds timeout) const;
   /// What it failed with, or "".
   std::string failure() const;
@@ -30,7 +31,7 @@ class Outcome {
   /// From begin to end in milliseconds.
   float duration() const;
 
-  /// When it has come how far, in nanoseconds since 1970.
+  /// When it reached each stage, in nanoseconds since 1970.
   struct Progress {
     std::optional<int64_t> begun;
     std::optional<int64_t> ended; ///< not if it failed

@@ -10,9 +10,10 @@
 
 namespace c10::openreg::occl {
 
-/// Keeps the last calls of all groups, and tells of them in the form of PyTorch's flight
-/// recorder, which `torchfrtrace` reads. That one is a template whose code is not in the
-/// wheel. Stacks of Python are kept if TORCH_FR_BUFFER_SIZE is set.
+/// Keeps the last calls of all groups, and writes them in the format of PyTorch's
+/// flight recorder, which `torchfrtrace` reads. PyTorch's own recorder is a template
+/// whose code is not in the wheel. Stacks of Python are kept if TORCH_FR_BUFFER_SIZE is
+/// set.
 ///
 /// Threads: any may call anything.
 class FlightRecorder {
@@ -45,7 +46,8 @@ class FlightRecorder {
 
   /// A pickled dictionary. Stacks need Python's lock.
   std::string dump(bool withCalls, bool withStacks, bool onlyActive) const;
-  /// Writes it where TORCH_FR_DUMP_TEMP_FILE says, if it does, once per process.
+  /// Writes it to the path in TORCH_FR_DUMP_TEMP_FILE, if that is set; once per
+  /// process.
   void dumpOnce(int rank) noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// What the calls of one group share: who it is, how it fares, and its streams.
+// What the calls of one group share: its ranks, its state and its streams.
 #pragma once
 
 #include "distributed/TrafficLedger.h"
@@ -39,8 +39,8 @@ class Group {
   void setNetwork(Network network) {
     network_.emplace(std::move(network));
   }
-  /// Returns when the links would have passed a call that all were ready for at a
-  /// moment. The thread sleeps; a failure of the group wakes it.
+  /// Sleeps until the links would have carried a call for which all ranks were ready at
+  /// a given moment. A failure of the group wakes the thread.
   template <class Call>
   void passLinks(const char* kind, const Call& call, Moment ready) {
     if (network_) {
@@ -67,8 +67,8 @@ class Group {
     int tag = 0;
     auto operator<=>(const Lane&) const = default;
   };
-  /// A stream for nothing else, made on first use. Its worker may wait for other ranks
-  /// as long as it takes: nobody else's work is behind it.
+  /// A stream for these calls alone, made on first use. Its worker may wait for other
+  /// ranks as long as it takes, because no other work is behind it.
   OpenRegStream streamFor(const Lane& lane, bool highPriority);
 
   /// Held while a collective is queued.

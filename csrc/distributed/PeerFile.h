@@ -20,12 +20,12 @@ struct FileAddress {
 
 FileAddress addressOf(int descriptor, uint64_t bytes);
 
-/// Opens it. Throws std::runtime_error if the process has ended or is not to be seen
-/// from here, or if that is not the file, or it is another user's, or smaller.
+/// Opens it. Throws std::runtime_error if the process has ended or cannot be seen from
+/// here, or if the file is another one, another user's, or smaller.
 remote::Descriptor openPeerFile(const FileAddress& address);
 
-/// Which kernel, since it was started, and which view of its processes this is: those
-/// for whom it is the same can open each other's files.
+/// Names the running kernel and this process's view of the others: processes for which
+/// it is the same can open each other's files.
 uint64_t hostMark();
 
 /// Watches for the end of a process.

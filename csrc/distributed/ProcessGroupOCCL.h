@@ -28,8 +28,8 @@ class ProcessGroupOCCL final : public c10d::Backend {
     bool is_high_priority_stream = false;
   };
 
-  /// Makes Gloo's group for a store: Python does, for torch's wheel has no headers
-  /// for it.
+  /// Makes Gloo's group for a store. Python does it, because torch's wheel has no
+  /// headers for it.
   using EngineFactory = c10::intrusive_ptr<c10d::Backend> (*)(
       const c10::intrusive_ptr<c10d::Store>& store,
       int rank,
@@ -61,8 +61,8 @@ class ProcessGroupOCCL final : public c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override {
     options_->timeout = timeout;
   }
-  /// Calls without a timeout of their own have so much more time until one has ended:
-  /// for ranks that do other things at different speeds before it.
+  /// Until the first call has ended, calls without a timeout of their own have that
+  /// much more time, because what ranks do before it may take different times.
   void extendTimeout(std::chrono::milliseconds extra) {
     *extraTime_ += extra.count();
   }
@@ -145,7 +145,8 @@ class ProcessGroupOCCL final : public c10d::Backend {
  private:
   using Step = std::variant<Collective, std::vector<Transfer>>;
 
-  /// What one call of c10d, or all between start and end of a coalescing, comes to.
+  /// The work of one call of c10d, or of all calls between start and end of a
+  /// coalescing.
   struct Job {
     c10d::OpType type;
     const char* name; ///< a literal

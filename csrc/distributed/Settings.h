@@ -17,7 +17,7 @@ std::optional<std::chrono::milliseconds> timeoutForAll();
 /// The cluster whose links decide how long collectives take, if any.
 std::optional<Topology> topology();
 
-/// Aborts the process after a failure of a collective, if that is wanted.
+/// Aborts the process after a collective has failed, if the variable asks for it.
 void endProcessIfTold(const char* why);
 
 } // namespace c10::openreg::occl

@@ -1,4 +1,4 @@
-// Memory that the ranks of one host share: who has come how far, and room for small
+// Memory that the ranks of one host share: how far each has come, and room for small
 // messages. Free of torch.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace c10::openreg::occl {
 
 inline constexpr int kMostRanks = 64;
 
-/// Where a rank has what it gives and takes in a call, in the memory of its device.
+/// Where in its device's memory a rank has what it gives and takes in a call.
 struct Place {
   uint64_t memory; ///< which of its devices
   uint64_t offset;
@@ -48,7 +48,7 @@ class SharedBoard {
   /// `memory` has bytesFor(size) bytes, zeros at first, and outlives the board.
   SharedBoard(char* memory, int rank, int size, std::string group);
 
-  /// Processes to look after while waiting, by rank; none for this one.
+  /// Processes to watch while waiting, by rank; none for this one.
   void watch(std::vector<std::unique_ptr<PeerProcess>> peers) {
     peers_ = std::move(peers);
   }
@@ -69,14 +69,14 @@ class SharedBoard {
   /// Staging memory of a rank for another one; the turn decides which of two.
   char* staging(int owner, int reader, uint64_t turn) const;
 
-  /// Arrives once more, and waits until all others have as often. Throws Failure if one
-  /// of them ends or fails, or at the deadline.
+  /// Arrives once more, and waits until all others have arrived as often. Throws
+  /// Failure if one of them ends or fails, or at the deadline.
   void meet(Deadline deadline);
   uint64_t turns() const {
     return turn_;
   }
 
-  /// Lets all ranks fail with a sentence, here and in the other processes.
+  /// Makes all ranks fail with a sentence, here and in the other processes.
   void fail(const std::string& why) noexcept;
 
  private:

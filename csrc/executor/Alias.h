@@ -39,8 +39,8 @@ class AliasFrame {
   AliasFrame& operator=(const AliasFrame&) = delete;
 
   Tensor alias(const Tensor& tensor);
-  /// The same for a kernel that runs later: a tensor of the CPU, a number or an index,
-  /// is copied, for its owner may change it.
+  /// The same for a kernel that runs later: a CPU tensor (a number or an index) is
+  /// copied, because its owner may change it.
   Tensor aliasForLater(const Tensor& tensor);
   Tensor wrap(Tensor result);
   void finish(const Tensor& output);

@@ -46,7 +46,7 @@ class AliasImpl final : public TensorImpl {
 
 /// Aliases to use again.
 ///
-/// Threads: each has its own; an alias that another thread drops goes to that one's.
+/// Threads: each has its own; an alias goes to the thread that drops it.
 class AliasSpares {
  public:
   static c10::intrusive_ptr<AliasImpl> take();

@@ -29,7 +29,7 @@ class Invocation {
   OpenRegStream stream;
   // docs:end invocation
 
-  /// As the functions of Launch.h want it. `outputs` are written to besides the
+  /// The form that the functions of Launch.h take. `outputs` are written to besides the
   /// arguments that the operator changes.
   template <class Use>
   auto withKernel(std::span<const Tensor> outputs, Use use) const {
@@ -56,12 +56,12 @@ class Invocation {
     }
   }
 
-  /// Whether nothing is wrong with the arguments, as far as anybody can tell before the
-  /// kernel has seen the data: so it may be queued. To be asked once the outputs of a
-  /// structured operator are there; raises if the kernel would raise.
+  /// Whether the arguments are known to be right before the kernel has seen the data,
+  /// so that the call may be queued. To be called once the outputs of a structured
+  /// operator exist; raises if the kernel would raise.
   bool isKnownGood(std::span<const Tensor> outputs) const;
 
-  /// What it looks like apart from its data.
+  /// What it is like apart from its data.
   Signature signature() const;
 
   /// Decides what an error thrown by a kernel means. If the operator checks its data, and

@@ -81,12 +81,12 @@ void runAndWait(const KernelNow& kernel, Body body);
 void runHere(const KernelNow& kernel, Body body);
 // docs:end run-now
 
-/// How many threads a kernel gets that the calling thread launches, and where it notes
-/// what it took.
+/// How many threads a kernel gets that the calling thread launches, and where its time
+/// is noted.
 struct KernelShare {
   explicit KernelShare(const KernelNow& kernel);
 
-  /// One or `threads`, as the kernel begins: what else runs then decides.
+  /// One or `threads`: decided when the kernel begins, by what else is running then.
   int threadsNow() const;
 
   /// Microseconds with one thread; infinite if it needs all threads.
@@ -97,8 +97,9 @@ struct KernelShare {
   KernelPace* pace;
 };
 
-/// Runs a queued kernel below autograd, with so many threads. What it throws, the launch
-/// having checked the arguments, can only be the fault of the data: a device-side assert.
+/// Runs a queued kernel below autograd, with so many threads. Since the launch has
+/// checked the arguments, what it throws can only be about the data: a device-side
+/// assert.
 void runQueued(int threads, Body work);
 void runQueued(const KernelShare& share, Body work);
 

@@ -96,8 +96,8 @@ struct DeviceMemoryOwner {
   void (*free)(void* pointer);
 };
 
-/// Puts the allocator that scopes act on in the place of PyTorch's CPU allocator. To
-/// be called once, before any kernel runs.
+/// Replaces PyTorch's CPU allocator with the one that scopes act on. To be called once,
+/// before any kernel runs.
 void installOutputAllocator(const DeviceMemoryOwner& owner);
 
 /// That allocator: for storages of aliases, which CPU kernels may resize.

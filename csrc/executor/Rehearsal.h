@@ -35,7 +35,7 @@ std::optional<RehearsedCall> rehearse(
     const Invocation& call,
     RehearsedKernel kernel);
 
-/// Runs the kernel of a call whose outputs are there, for what it throws.
+/// Runs the kernel of a call whose outputs exist, only to find out what it throws.
 void rehearse(
     const Invocation& call,
     std::span<const Tensor> outputs,

@@ -17,8 +17,9 @@ std::optional<c10::Device> deviceOfShared(
     ArgumentSpan arguments);
 
 // docs:begin shared
-/// The kernel itself, called as PyTorch calls it for a device of its own: all tensors on
-/// one device if the operator asks for it, and that one current.
+/// Calls the kernel itself, as PyTorch does for its own devices: with the tensors'
+/// device current and, if the operator asks for it, only if all tensors are on that
+/// device.
 // docs:end shared
 template <class Op, c10::DispatchKey key, auto kernel>
 struct SharedKernel;

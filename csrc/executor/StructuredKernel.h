@@ -99,9 +99,9 @@ class StructuredRun {
     kernel_(*object_, *this);
     copyProxies();
   }
-  /// Whether the CPU's outputs would lie as these do. It casts its inputs to one dtype
-  /// before it looks at their strides, a device afterwards; that matters for inputs whose
-  /// strides a cast does not keep.
+  /// Whether the CPU's outputs would have the same strides. The CPU casts its inputs to
+  /// one dtype before it looks at their strides, a device afterwards; that matters if a
+  /// cast changes strides.
   bool hasStridesOfCpu() const {
     return hasStridesOfCpu_;
   }
@@ -204,8 +204,8 @@ void runObject(StructuredRun& run) {
   run.compute(object.iterator(), [&] { object.compute(run); });
 }
 
-/// Tensors of the caller as outputs, without a count of their own: the second count of a
-/// tensor that Python has, and the end of it, cost the GIL.
+/// The caller's tensors as outputs, without references of their own: taking and
+/// dropping a second reference to a tensor that Python owns needs the GIL.
 template <size_t count>
 class BorrowedOutputs {
  public:

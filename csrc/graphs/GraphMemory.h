@@ -1,5 +1,5 @@
-// What whoever keeps several graphs in one pool of memory needs besides graphs: to bring
-// the pool back to an earlier state, and to say who owns what then.
+// For code that keeps several graphs in one pool of memory: brings the pool back to an
+// earlier state, and says who owns what then.
 //
 // Threads: any, but the storages are the caller's.
 #pragma once

@@ -30,7 +30,7 @@ MempoolId_t graph_pool_handle();
 class OpenRegGraph final : public at::GraphImplInterface {
  public:
   explicit OpenRegGraph(const at::GraphImplArgs& args);
-  /// A capture that is still underway goes on, as on CUDA, and leads nowhere.
+  /// A capture that is still underway goes on, as on CUDA, and its graph is dropped.
   ~OpenRegGraph() override;
   C10_DISABLE_COPY_AND_ASSIGN(OpenRegGraph);
 

@@ -8,10 +8,10 @@
 
 namespace c10::openreg::remote {
 
-/// Started by the constructor; the destructor kills it. It is known by a handle, for
-/// its number may be another's once it has ended.
+/// The constructor starts it, and the destructor kills it. It is identified by a
+/// handle, because its number may go to another process once it has ended.
 ///
-/// Threads: any may call anything, but one alone calls awaitEnd().
+/// Threads: any may call anything, but only one calls awaitEnd().
 class ChildProcess {
  public:
   /// Starts `program`, in which `control` is the descriptor kControlDescriptor. Throws
@@ -27,8 +27,8 @@ class ChildProcess {
 
   void kill() const;
 
-  /// Waits for its end for so long, -1: for ever. Returns what became of it, "was
-  /// killed by signal 9 (Killed)", or nothing if it still runs.
+  /// Waits for its end, at most that long; -1: for ever. Returns how it ended, such as
+  /// "was killed by signal 9 (Killed)", or nothing if it still runs.
   std::optional<std::string> awaitEnd(int milliseconds) const;
 
   /// The signal that has stopped it, if it is stopped.

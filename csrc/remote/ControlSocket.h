@@ -1,5 +1,5 @@
-// Start-up, new channels and descriptors: what is said between the processes outside
-// of operator calls.
+// What the processes tell each other outside of operator calls: start-up, new channels,
+// descriptors.
 #pragma once
 
 #include "remote/Descriptor.h"
@@ -52,8 +52,8 @@ class ControlSocket {
     ControlMessage message;
     std::vector<Descriptor> descriptors;
   };
-  /// Waits at most `milliseconds`, -1: for ever. Empty if the other end is gone,
-  /// says something that is no message, or says nothing.
+  /// Waits at most `milliseconds`, -1: for ever. Empty if the other end is gone, sends
+  /// something that is not a message, or sends nothing in that time.
   std::optional<ReceivedMessage> receive(int milliseconds);
 
   /// Whether the other end belongs to the same user.

@@ -22,8 +22,8 @@ class DataPtr;
 
 namespace c10::openreg::remote {
 
-/// The device whose memory a kernel address lies in, or -1: of other processes'
-/// memory a device process has nothing.
+/// The device whose memory contains a kernel address; -1 for memory of another process,
+/// which a device process has not mapped.
 int deviceOfKernelAddress(const void* pointer);
 
 // docs:begin device-process
@@ -36,8 +36,8 @@ int deviceOfKernelAddress(const void* pointer);
 // docs:end device-process
 class DeviceProcess {
  public:
-  /// The one for a device, started if there is none. Throws if it does not start,
-  /// or if it was lost and the device was not reset since.
+  /// The process of a device, started if there is none. Throws if it does not start, or
+  /// if it was lost and the device has not been reset since.
   static std::shared_ptr<DeviceProcess> of(int device);
 
   /// Ends the process of a device, if it has one; the next kernel starts another.
@@ -61,7 +61,7 @@ class DeviceProcess {
   /// A channel with a thread at its other end.
   std::unique_ptr<Channel> newChannel();
 
-  /// To be asked while waiting for an answer: looks whether the process still can
+  /// To be called while waiting for an answer: checks whether the process can still
   /// give one. A process that is stopped is ended.
   bool lost();
 
@@ -108,7 +108,7 @@ class DeviceProcess {
   MemoryLoans loans_;
 
   std::mutex mutex_;
-  bool ended_ = false; // on purpose: the device is none the worse for it
+  bool ended_ = false; // on purpose, which does not break the device
   std::string what_; // happened
 };
 

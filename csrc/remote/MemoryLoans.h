@@ -10,8 +10,8 @@
 
 namespace c10::openreg::remote {
 
-/// Memory of outputs that kernels in the device process asked for, by its offset in
-/// the device's memory, with the object that owns it: a c10::DataPtr.
+/// Memory that kernels in the device process asked for, for their outputs: by its
+/// offset in the device's memory, with the c10::DataPtr that owns it.
 ///
 /// Threads: any may call anything.
 class MemoryLoans {
@@ -23,8 +23,8 @@ class MemoryLoans {
     loans_.insert_or_assign(offset, Loan{std::move(kept), bytes});
   }
 
-  /// Gives the owner back that was added, or an empty one if there is nothing of at
-  /// least so many bytes.
+  /// Returns the owner that was added, or an empty one if there are not that many
+  /// bytes.
   template <class Owner>
   Owner take(uint64_t offset, size_t bytes) {
     const std::shared_ptr<void> kept = extract(offset, bytes);

@@ -11,7 +11,7 @@
 
 namespace c10::openreg::remote {
 
-/// What the allocations of a kernel follow: see OutputScope.
+/// What decides where a kernel's allocations go: see OutputScope.
 struct OutputPlan {
   size_t hostBytes = SIZE_MAX;
   std::vector<std::pair<void*, size_t>> planned; // at kernel addresses
@@ -28,7 +28,7 @@ class RemoteCall {
       uint64_t written,
       const torch::jit::Stack& stack);
 
-  /// Whether all of it can be said in a message.
+  /// Whether a message can express the whole call.
   bool crosses() const {
     return crosses_;
   }
@@ -44,7 +44,7 @@ class RemoteCall {
       const DeviceProcess& process,
       const OutputPlan& plan);
 
-  /// What the kernel did to its arguments is done to them, and its results take
+  /// Applies to the arguments what the kernel did to them, and puts its results in
   /// their place on the stack. Throws WireError if the message is not an answer.
   void finish(
       std::span<const char> message,

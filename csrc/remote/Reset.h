@@ -5,9 +5,9 @@
 
 namespace c10::openreg {
 
-/// orDeviceReset() of a device. Wherever that is called, while this library is
-/// loaded: a device process is ended, and the next kernel starts another; what
-/// tensors of the device held is lost, and they raise until they are overwritten.
+/// Calls orDeviceReset(). While this library is loaded, every reset, whoever calls it,
+/// ends the device process, and the next kernel starts another. The contents of the
+/// device's tensors are lost: they raise until they are overwritten.
 ///
 /// Threads: any. Waits for what is running.
 void reset_device(DeviceIndex device);

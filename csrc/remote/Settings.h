@@ -1,4 +1,4 @@
-// Switches of PyTorch that CPU kernels look at, as a message has them.
+// Switches of PyTorch that CPU kernels read, as a message carries them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace c10::openreg::remote {
 /// The switches of this process, one bit each, and the precision of products.
 uint32_t currentSwitches();
 
-/// Sets them. Cheap if they are set so already.
+/// Sets them. Cheap if nothing changes.
 void applySwitches(uint32_t switches);
 
 } // namespace c10::openreg::remote

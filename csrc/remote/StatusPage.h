@@ -1,5 +1,5 @@
-// What a device process tells about itself to whoever may look (same user):
-// `python -m torch_openreg.device` reads it.
+// What a device process reports about itself to other processes of its user: `python -m
+// torch_openreg.device` reads it.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Operator arguments and results as messages have them.
+// Operator arguments and results as messages carry them.
 #pragma once
 
 #include "remote/Wire.h"
@@ -14,7 +14,7 @@
 
 namespace c10::openreg::remote {
 
-/// What a generator of the CPU draws from. As bytes: both processes have the same
+/// The state that a CPU generator draws from, as bytes: both processes have the same
 /// torch.
 struct GeneratorState {
   at::mt19937_data_pod engine;
@@ -50,11 +50,11 @@ class ValueList {
   std::vector<std::unique_ptr<GeneratorState>> states_;
 };
 
-/// The metadata of a tensor, but for its storage.
+/// The metadata of a tensor, without its storage.
 WireTensor describeTensor(const TensorImpl& tensor);
 
-/// Gives a tensor these metadata. Throws WireError if the dtype is none, or has
-/// elements of another size.
+/// Gives a tensor these metadata. Throws WireError if there is no such dtype, or if its
+/// elements have another size.
 ScalarType dtypeOf(const WireTensor& tensor);
 void applyMetadata(TensorImpl& tensor, const WireTensor& metadata);
 

@@ -10,7 +10,7 @@
 namespace c10::openreg::remote {
 
 // docs:begin wire-kinds
-/// Raised when anything below changes; both sides must have the same.
+/// Increased when anything below changes; both sides must have the same version.
 inline constexpr uint32_t kWireVersion = 2;
 
 enum class MessageKind : uint32_t {
@@ -25,7 +25,7 @@ enum class MessageKind : uint32_t {
   Done, // device: it ran
 };
 
-/// What an exception in a kernel was, so that the driver throws the same.
+/// The kind of an exception in a kernel, so that the driver throws the same.
 enum class ErrorKind : uint32_t {
   Error,
   Index,
@@ -72,13 +72,13 @@ struct WireKernel {
   std::span<const char> contents; // numbers of the host
 };
 
-/// A storage of the call whose memory is another now.
+/// A storage of the call that has other memory now.
 struct WireResize {
   uint32_t storage = 0;
   WireStorage now;
 };
 
-/// A tensor of the call whose metadata are others now.
+/// A tensor of the call that has other metadata now.
 struct WireChange {
   uint32_t tensor = 0;
   WireTensor now;
@@ -94,16 +94,16 @@ struct WireResult {
   std::vector<WireValue> values; // the results, then the states of generators
 };
 
-/// Parses a message and checks all that can be checked without torch: a tensor lies
-/// within its storage and a storage within `memoryBytes`, and whatever is named by
-/// an index exists. What it gives points into `message`. Throws WireError.
+/// Parses a message and checks everything that can be checked without torch: each
+/// tensor lies within its storage, each storage within `memoryBytes`, and each index
+/// names something that exists. The result points into `message`. Throws WireError.
 void parseCall(
     std::span<const char> message,
     uint64_t memoryBytes,
     WireCall& call);
 
-/// The same for a compiled kernel. What it reads and writes beyond the addresses that it
-/// is given is the compiler's affair.
+/// The same for a compiled kernel. The compiler answers for what the kernel reads and
+/// writes around the addresses that it is given.
 WireKernel parseKernel(std::span<const char> message, uint64_t memoryBytes);
 size_t writeKernel(std::span<char> room, const WireKernel& kernel);
 

@@ -70,7 +70,7 @@ struct WireValue {
   std::span<const int32_t> tensors;
 };
 
-/// Memory of an output that exists already: for the allocation of as many bytes.
+/// Memory of an output that exists already, for an allocation of the same size.
 struct WireSlot {
   uint64_t offset = 0, bytes = 0;
 };

@@ -15,7 +15,7 @@ namespace detail {
 // distance.
 extern std::atomic<uintptr_t> lowestAddress, highestAddress;
 extern std::atomic<ptrdiff_t> kernelDistance; // 0: not known yet
-/// For an address that may not be a device's, or be the first ever used.
+/// For an address that may not belong to a device, or may be the first one ever used.
 ptrdiff_t distanceFor(const void* pointer);
 } // namespace detail
 
@@ -63,8 +63,8 @@ bool isPinned(const void* pointer) noexcept;
 void* mallocOn(int device, size_t bytes);
 
 /// Puts memory of a device behind addresses that were reserved there, in pieces of
-/// `unit` bytes, which can be taken back one by one. Returns false, and nothing
-/// changes, if the device has not that much.
+/// `unit` bytes, which can be taken back one by one. Returns false and changes nothing
+/// if the device does not have that much.
 bool mapOn(int device, void* pointer, size_t bytes, size_t unit);
 
 } // namespace c10::openreg

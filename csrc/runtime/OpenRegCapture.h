@@ -9,8 +9,8 @@
 
 namespace c10::openreg {
 
-/// Whether the work of a stream is recorded and not run. True as well for a capture
-/// that is invalidated and not ended yet: the next call in it reports that.
+/// Whether the work of a stream is recorded and not run. Also true for a capture that
+/// was invalidated and has not ended yet: the next call in it reports that.
 bool isCapturing(orStream_t stream) noexcept;
 
 /// The number of the capture that a stream takes part in; 0 if there is none, or only

@@ -38,13 +38,13 @@ class OpenRegDeviceAllocator final : public DeviceAllocator {
   /// is none without waiting. Throws if the device never has that much.
   DataPtr tryAllocate(size_t nbytes, const OpenRegStream& stream);
 
-  /// Owns again what was taken out of a DataPtr with release_context().
+  /// Takes ownership again of what was taken out of a DataPtr with release_context().
   DataPtr adopt(void* pointer, DeviceIndex device);
 
-  // --- what torch.cuda.memory has and c10 has no words for ---
+  // --- what torch.cuda.memory has and c10's interface lacks ---
   /// The pool of a device: private pools, history, snapshots, observers.
   BlockPool& pool(DeviceIndex device);
-  /// Has a retained private pool take its memory from functions of a program.
+  /// Makes a retained private pool take its memory from functions of a program.
   void plugPool(
       DeviceIndex device,
       const PoolId& id,
@@ -54,8 +54,8 @@ class OpenRegDeviceAllocator final : public DeviceAllocator {
   void setMemoryFraction(double fraction, DeviceIndex device);
   /// Reads PYTORCH_ALLOC_CONF, or what was set in its place, again.
   void reloadConfig();
-  /// Tells where in a program memory is allocated or freed, for a pool whose
-  /// history asks for it.
+  /// Returns where in a program memory is allocated or freed, for a pool whose history
+  /// asks for it.
   void setContextRecorder(CachingDeviceAllocator::CreateContextFn recorder);
 };
 

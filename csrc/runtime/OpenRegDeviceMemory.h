@@ -81,7 +81,7 @@ class DeviceMemory {
   /// freed blocks, or stops doing so. For tools that look for bad accesses.
   static void guardBlocks(bool on);
 
-  /// Has a retained private pool take its segments from functions of a program.
+  /// Makes a retained private pool take its segments from functions of a program.
   void plugPool(PoolId id, const PluggedAllocator& allocator);
 
   /// Marks the contents of all allocations as lost, because the device was reset.

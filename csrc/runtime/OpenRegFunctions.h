@@ -29,14 +29,14 @@ DeviceIndex ExchangeDevice(DeviceIndex device);
 /// The same, unless `device` is negative: then nothing changes and -1 comes back.
 DeviceIndex MaybeExchangeDevice(DeviceIndex device);
 
-/// `device`, or the current one if it is negative; throws if there is no such.
+/// `device`, or the current one if it is negative; throws if there is no such device.
 DeviceIndex device_or_current(DeviceIndex device);
 
 /// The properties of a device.
 orDeviceProp get_device_properties(DeviceIndex device);
 bool can_device_access_peer(DeviceIndex device, DeviceIndex peer);
 
-/// The part of the next 20 milliseconds or so, in percent, in which a device works.
+/// How much of the next 20 milliseconds or so a device works, in percent.
 int device_utilization(DeviceIndex device);
 
 /// Waits for all work of the current device.

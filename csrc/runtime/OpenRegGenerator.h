@@ -29,7 +29,7 @@ struct CapturedDraws {
 /// queued in. Inside of a capture nothing is drawn: each replay draws, and so goes on
 /// where the last one ended.
 ///
-/// Threads: any may call anything of its own; of CPUGeneratorImpl under lock().
+/// Threads: any may call its own methods, and those of CPUGeneratorImpl under lock().
 class GeneratorState final : public at::CPUGeneratorImpl {
  public:
   using CPUGeneratorImpl::CPUGeneratorImpl;
@@ -41,8 +41,8 @@ class GeneratorState final : public at::CPUGeneratorImpl {
   /// not, or the other way round.
   void useIn(const OpenRegStream& stream);
 
-  /// The same for a draw from the Philox sequence, which moves on by so many numbers of
-  /// each thread of a GPU, rounded up to a multiple of four. Nothing waits.
+  /// The same for a draw from the Philox sequence, which advances by that many numbers
+  /// of each GPU thread, rounded up to a multiple of four. Nothing waits.
   PhiloxDraw drawIn(const OpenRegStream& stream, uint64_t increment);
 
   /// To be called by a CPU kernel that is about to draw, under lock().
@@ -56,12 +56,11 @@ class GeneratorState final : public at::CPUGeneratorImpl {
   uint64_t get_offset() const override;
 
   // --- for graphs ---
-  /// A graph may draw from it. As on a GPU the first one costs two small blocks of
-  /// memory of the current stream, which go with the last.
+  /// Lets a graph draw from it. As on a GPU, the first graph costs two small blocks of
+  /// memory of the current stream, which are freed with the last graph.
   void addGraph();
   void removeGraph() noexcept;
-  /// From now on streams that capture draw from it, and no others. Waits for earlier
-  /// draws.
+  /// From now on only capturing streams draw from it. Waits for earlier draws.
   void beginCapture();
   /// Ends that. Returns what captured work draws, if it does.
   std::optional<CapturedDraws> endCapture() noexcept;
@@ -81,7 +80,8 @@ class GeneratorState final : public at::CPUGeneratorImpl {
   void orderAfter(
       std::optional<OpenRegStream>& last,
       const OpenRegStream& stream);
-  /// Whether the stream captures. Throws if only one of both does.
+  /// Whether the stream is capturing. Throws if the state is not, or the other way
+  /// round.
   bool checkCapture(const OpenRegStream& stream);
 
   const std::optional<PhiloxDraw> seedOfDraw_;
@@ -175,8 +175,8 @@ PhiloxDraw drawFrom(
 /// The state of a generator of an openreg device. Throws for any other generator.
 intrusive_ptr<GeneratorState> stateOf(const at::Generator& generator);
 
-/// The generator a device uses when none is given; made on first use with a seed
-/// that nobody can foresee. -1: the current device.
+/// The generator a device uses when none is given; made on first use with a random
+/// seed. -1: the current device.
 const at::Generator& getDefaultOpenRegGenerator(DeviceIndex device = -1);
 
 /// A new generator with PyTorch's default seed. -1: for any device, as on CUDA.

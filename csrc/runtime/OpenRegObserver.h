@@ -58,8 +58,8 @@ class RuntimeObserver {
 };
 // docs:end runtime-observer
 
-/// Sets the observer, or none with nullptr, and returns the one before. That one must
-/// live on: threads may be inside of it.
+/// Sets the observer, or none with nullptr, and returns the previous one, which must
+/// stay alive: threads may still be inside it.
 RuntimeObserver* exchangeRuntimeObserver(RuntimeObserver* observer);
 
 namespace detail {

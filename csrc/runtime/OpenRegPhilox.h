@@ -56,8 +56,8 @@ inline PhiloxBlock philox(
 }
 // docs:end philox
 
-/// Where a queued draw begins. Inside of a graph that is known when it is replayed: so
-/// far after the point at which the replay begins.
+/// Where a queued draw begins. In a graph this is known only at the replay: it is a
+/// distance from the point at which the replay begins.
 class PhiloxDraw {
  public:
   explicit PhiloxDraw(

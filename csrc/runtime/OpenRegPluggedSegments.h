@@ -14,8 +14,8 @@ void* mapPluggedSegment(
     int device,
     orStream_t stream);
 
-/// Gives it back to the function's twin. Returns false if the memory is not of this
-/// kind.
+/// Gives it back through the matching function. Returns false if the memory is not of
+/// this kind.
 bool unmapPluggedSegment(void* segment);
 
 } // namespace c10::openreg

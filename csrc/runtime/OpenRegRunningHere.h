@@ -25,7 +25,7 @@ class [[nodiscard]] RunningHere {
   bool isOdd_ = false;
 };
 
-/// Whether a thread other than the calling one runs a kernel so in `stream`.
+/// Whether another thread than the calling one runs such a kernel in `stream`.
 bool runsElsewhere(orStream_t stream);
 
 } // namespace c10::openreg

@@ -37,7 +37,7 @@ void describe(const Storage& storage, const Description& entries);
 /// A copy of the description; empty if there is none.
 Description descriptionOf(const Storage& storage);
 
-/// Of each living storage that has one of the bytes from `begin` to before `end`.
+/// The descriptions of all living storages that overlap [begin, end).
 std::vector<Description> descriptionsAt(const char* begin, const char* end);
 
 /// Gives a copy of a tensor's memory a copy of its description. Costs nothing while no

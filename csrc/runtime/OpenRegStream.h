@@ -77,8 +77,8 @@ OpenRegStream getStreamFromPool(
     bool isHighPriority = false,
     DeviceIndex device = -1);
 
-/// Wraps a stream that was created with libopenreg. It stays the caller's, who
-/// keeps it alive while PyTorch uses it.
+/// Wraps a stream that was created with libopenreg. The caller still owns it, and keeps
+/// it alive while PyTorch uses it.
 OpenRegStream getStreamFromExternal(orStream_t stream, DeviceIndex device);
 
 OpenRegStream getDefaultOpenRegStream(DeviceIndex device = -1);
@@ -90,7 +90,7 @@ void setCurrentOpenRegStream(OpenRegStream stream);
 /// The same for a device that is known to exist, a tensor's.
 OpenRegStream currentStreamOf(Device device) noexcept;
 
-/// Sets it and returns the one before.
+/// Sets it and returns the previous one.
 Stream exchangeCurrentStream(Stream stream);
 
 /// Keeps a stream busy for that many cycles of its device's clock, for tests;

@@ -42,8 +42,9 @@ void wakeTeam();
 void runAlone(void (*body)(void*), void* data);
 // docs:end rest-team
 
-/// Where member number `member` of a team should be whose threads are at `places`: the
-/// first one on a processor stays, the others get those of `allowed` that nobody is on.
+/// The processor for member number `member` of a team whose threads are on `places`:
+/// the first thread on a processor stays there, and the others get processors of
+/// `allowed` that are free.
 int processorFor(
     int member,
     std::span<const int> places,

@@ -1,7 +1,7 @@
 // How many threads a kernel may use.
 //
-// Threads: the number is each thread's own. Of calls of noteThreadsForBackward() the
-// latest counts, whoever made it.
+// Threads: the number is each thread's own. The latest call of noteThreadsForBackward()
+// counts, whichever thread made it.
 #pragma once
 
 namespace c10::openreg {
@@ -29,8 +29,8 @@ class [[nodiscard]] SingleThread {
 
 /// A backward pass runs on threads of autograd. Kernels there are to use as many
 /// threads as those of the thread that asked for it, which calls the first function
-/// beforehand; threads of autograd call the second. PyTorch's number for new threads
-/// is no help: any thread may have set it, as a DataLoader's does that pins memory.
+/// beforehand; threads of autograd call the second. PyTorch's number for new threads is
+/// no help: any thread may have set it, as the pinning thread of a DataLoader does.
 void noteThreadsForBackward();
 void useThreadsOfBackward();
 

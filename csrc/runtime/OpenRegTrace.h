@@ -1,4 +1,4 @@
-// What happens on the device, told to PyTorch's GPU-trace callbacks: the functions
+// Reports what happens on the device to PyTorch's GPU-trace callbacks, the functions
 // that programs register with torch.openreg._gpu_trace.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace c10::openreg {
 
-/// The callbacks there are: trace_gpu_event_creation() and its like.
+/// The kinds of callbacks: trace_gpu_event_creation() and others.
 using Trace = c10::impl::PyInterpreterVTable;
 
 /// How programs name events and memory.
@@ -24,7 +24,7 @@ inline uintptr_t numberOf(const void* handle) {
 /// How programs name a stream. Programs for CUDA call a default stream 0.
 uintptr_t numberOf(orStream_t stream);
 
-/// Whether somebody listens.
+/// Whether any callback is registered.
 inline bool isTraced() noexcept {
   return c10::impl::GPUTrace::get_trace() != nullptr;
 }

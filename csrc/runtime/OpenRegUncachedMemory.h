@@ -37,14 +37,14 @@ struct PluggedAllocator {
 void plugAllocator(const PluggedAllocator& allocator);
 bool isPlugged() noexcept;
 
-/// Memory straight from the device, or nullptr if it has not that much.
+/// Memory straight from the device, or nullptr if it does not have that much.
 void* allocateUncached(size_t nbytes, int device, orStream_t stream);
 
 /// Gives it back, after waiting for the device; from inside a kernel, which may
 /// not wait, with a later call. Returns false if the memory is not of this kind.
 bool freeUncached(void* pointer);
 
-/// What a device has of this kind.
+/// How much memory of this kind a device has.
 std::vector<const void*> uncachedOn(int device);
 
 } // namespace c10::openreg

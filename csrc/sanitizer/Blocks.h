@@ -1,4 +1,4 @@
-// The allocations there are, and those that were there last.
+// The current allocations, and those that were freed last.
 #pragma once
 
 #include "sanitizer/RedZone.h"
@@ -37,7 +37,7 @@ class Blocks {
   /// The block that an address lies in, or that is the nearest before it within
   /// `slack` bytes; nullptr if there is none.
   const Block* around(uintptr_t address, size_t slack = 0) const;
-  /// Those that overlap the range are known no more.
+  /// Forgets the blocks that overlap the range.
   void forget(Range range);
 
   template <class Visit>

@@ -51,7 +51,7 @@ class Checker {
   /// Whether some of the memory is the device's, or pinned: other memory of the host is
   /// not in use any more when a call returns.
   bool tracks(std::span<const MemoryUse> uses) const;
-  /// The host has waited for something. Looks at what queued work was to read.
+  /// The host has waited for something: checks the memory that queued work was to read.
   void settleReads(Findings& findings);
   /// The zones behind the blocks that work uses, and those right before them.
   std::vector<WatchedZone> zonesBeside(std::span<const MemoryUse> uses) const;

@@ -9,8 +9,8 @@
 
 namespace c10::openreg::sanitizer {
 
-/// Holds a pattern from its first use on. Who writes behind the end of the block, or
-/// before the start of the next one, leaves other bytes in it.
+/// Holds a pattern from its first use on. A write behind the end of the block, or
+/// before the start of the next one, changes the pattern.
 ///
 /// Threads: fill() and takeDamage() are called in the order of a stream, retire() by the
 /// host at any time.

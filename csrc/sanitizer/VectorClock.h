@@ -8,7 +8,7 @@
 
 namespace c10::openreg::sanitizer {
 
-/// The host, or a stream: those who do one thing after the other.
+/// The host, or a stream: something that does one thing after the other.
 using Actor = uint32_t;
 inline constexpr Actor kHost = 0;
 

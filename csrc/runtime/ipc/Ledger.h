@@ -46,7 +46,7 @@ class IpcLedger {
     return address_;
   }
 
-  /// One reference more on its way, and one less.
+  /// Counts one reference more on its way, or one less.
   void send(uint32_t block);
   void arrive(uint32_t block);
 

@@ -10,8 +10,8 @@
 
 namespace c10::openreg::ipc {
 
-/// Maps memory of another process, until the result goes and the work that used it
-/// has run. Throws if the sender has ended or its device is not visible.
+/// Maps memory of another process until the result is destroyed and the work that used
+/// it has run. Throws if the sender has ended or its device is not visible.
 DataPtr openMemory(const Message& message);
 
 /// Whether memory came from openMemory().

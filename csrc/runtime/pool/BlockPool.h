@@ -47,8 +47,8 @@ class BlockPool {
  public:
   using Stream = BlockDevice::Stream;
 
-  /// The pool does not give back what is allocated when it goes: the device's
-  /// memory goes with the device.
+  /// A pool that is destroyed does not give back what is allocated: the device's memory
+  /// goes with the device.
   explicit BlockPool(BlockDevice& device, const PoolConfig& config = {})
       : device_(device) {
     setConfig(config);
@@ -73,7 +73,8 @@ class BlockPool {
       Stream stream,
       const PoolContext& context = kNoContext);
 
-  /// Counts and tells an allocation that is refused without being tried.
+  /// Counts an allocation that is refused without being tried, and tells observers of
+  /// it.
   void noteFailure(
       size_t bytes,
       Stream stream,
@@ -147,15 +148,15 @@ class BlockPool {
     const PoolArena* arena = arenas_.find(id);
     return arena ? arena->users : 0;
   }
-  /// From now on allocations for streams that pass `filter` are made in the
-  /// pool; of several pools in the one named last. Retains it. `filter` is
+  /// From now on allocations for streams that pass `filter` are made in the pool, or if
+  /// there are several such pools, in the one named last. Retains it. `filter` is
   /// called with the lock held. Returns false if that is so already.
   bool beginAllocateToPool(PoolId id, std::function<bool(Stream)> filter) {
     const std::lock_guard lock(lock_);
     return arenas_.addRoute(id, std::move(filter));
   }
-  /// Ends that; the pool is still to be released. Returns false if it was not
-  /// so.
+  /// Ends that; the pool must still be released. Returns false if there was nothing to
+  /// end.
   bool endAllocateToPool(PoolId id) {
     const std::lock_guard lock(lock_);
     return arenas_.removeRoute(id);
@@ -196,7 +197,7 @@ class BlockPool {
 
   // --- looking ---
 
-  /// How much is asked of the device for a request that no free block fits.
+  /// How many bytes the device is asked for if no free block fits a request.
   size_t segmentSizeFor(size_t bytes) {
     const std::lock_guard lock(lock_);
     return sizes_.segmentSize(sizes_.blockSize(bytes));
@@ -300,7 +301,7 @@ class BlockPool {
         sizes_.config().garbageCollectionThreshold > 0;
   }
 
-  // --- these give the lock away while they wait ---
+  // --- these release the lock while they wait ---
   void waitForParked(Lock& lock, const PoolArena* only);
   void releaseCache(Lock& lock, PoolId pool, const PoolContext& context);
   bool releaseEnough(Lock& lock, const Request& request);

@@ -9,8 +9,8 @@
 
 namespace c10::openreg {
 
-/// Keeps the blocks that were freed last, so that a use of them afterwards meets no
-/// other block's memory. Off at first. The pool's lock guards it.
+/// Keeps the blocks that were freed last, so that a use of them afterwards does not
+/// touch another block's memory. Off at first. The pool's lock guards it.
 class Quarantine {
  public:
   bool isOn() const {

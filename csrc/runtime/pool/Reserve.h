@@ -43,12 +43,12 @@ class Reserve {
     return byPool_;
   }
 
-  /// A new segment for a block of `size`, or nullptr beyond the limit and if the
-  /// device has not that much.
+  /// A new segment for a block of `size`; nullptr if it would exceed the limit, or if
+  /// the device does not have that much.
   PoolBlock* map(FreeBlocks& home, size_t size, const PoolContext& context);
 
-  /// Takes what can be given back of free blocks of segments that grow out of the books.
-  /// It is then to be unmapped, and forgotten after.
+  /// Takes out of the books those free parts of growing segments that can be given
+  /// back. The caller then unmaps them, and forgets them.
   std::vector<PoolBlock*> shrink(
       const std::vector<PoolBlock*>& blocks,
       const PoolContext& context);
@@ -57,7 +57,7 @@ class Reserve {
   /// Takes an unused segment out of the books; it is then to be unmapped.
   void* forget(PoolBlock* segment, const PoolContext& context);
 
-  /// Gives memory back that was forgotten, or is Leaving. Waits for the device.
+  /// Gives back memory that was forgotten or is Leaving. Waits for the device.
   void unmap(
       const std::vector<void*>& segments,
       const std::vector<PoolBlock*>& units = {});
@@ -70,7 +70,7 @@ class Reserve {
       const PoolContext& context);
   PoolBlock* fill(PoolBlock* block, size_t size, const PoolContext& context);
   void count(const PoolBlock* segment, int change);
-  /// Gives the addresses of a segment back that has no memory left.
+  /// Gives back the addresses of a segment that has no memory left.
   void releaseIfEmpty(PoolBlock* block);
   void countBytes(FreeBlocks& home, int64_t bytes);
 

@@ -39,8 +39,8 @@ class Segments {
   /// or without memory, in that order; nullptr if there is none.
   PoolBlock* findRoom(const FreeBlocks& home, size_t size) const;
 
-  /// The first `bytes` of a block without memory have some now. Returns the free block,
-  /// in no list, that they are part of.
+  /// Notes that the first `bytes` of a block without memory have memory now. Returns
+  /// the free block, in no list, that they are part of.
   PoolBlock* gainMemory(PoolBlock* block, size_t bytes);
 
   /// Free blocks of growing segments whose home is accepted.
@@ -65,19 +65,19 @@ class Segments {
     return segmentOf(block)->second.unit;
   }
 
-  /// Takes the whole units that a free block covers out of it. They are one block then,
-  /// which is Leaving; nullptr if there are none.
+  /// Cuts the whole units that a free block covers out of it, as one block that is
+  /// Leaving; nullptr if there are none.
   PoolBlock* takeUnits(PoolBlock* block);
 
-  /// A block that was Leaving has no memory any more. Returns it with neighbours of its
-  /// kind.
+  /// Notes that a Leaving block has no memory any more. Returns it, joined with
+  /// neighbours of its kind.
   PoolBlock* loseMemory(PoolBlock* block);
 
   /// Takes a segment that is one block out. Returns the context it was added with.
   PoolContext remove(PoolBlock* block);
 
-  /// Gives `size` bytes of a block to whoever allocates it: of one that is in no list
-  /// any more. With `splits` the rest becomes a free block after it.
+  /// Allocates `size` bytes of a block that is in no list any more. With `splits`, the
+  /// rest becomes a free block after it.
   [[gnu::always_inline]] void cut(PoolBlock* block, size_t size, bool splits) {
     const auto kind = block->home->kind;
     const auto rest = static_cast<int64_t>(block->size - size);
@@ -104,7 +104,7 @@ class Segments {
     }
   }
 
-  /// Makes a block free, and one with its free neighbours.
+  /// Frees a block and joins it with its free neighbours.
   [[gnu::always_inline]] void merge(PoolBlock* block) {
     const auto kind = block->home->kind;
     int64_t splits = 0, splitBytes = 0;
