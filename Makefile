@@ -28,6 +28,7 @@ help: ## this list
 .PHONY: demo
 demo: build ## build everything and train on the device
 	@$(BIN)/python examples/quickstart.py
+	@echo; echo "To use the device: source $(BIN)/activate"
 
 .PHONY: demo-openreg
 demo-openreg: build-release ## the example of the device alone, without torch

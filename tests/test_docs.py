@@ -24,6 +24,7 @@ def pages():
     others = (
         "README.md",
         "CONTRIBUTING.md",
+        "CHANGELOG.md",
         "conformance/README.md",
         "examples/README.md",
     )

@@ -184,6 +184,8 @@ def test_shell_commands_name_what_exists(page, line):
             assert arguments[arguments.index("--preset") + 1] in known
         elif program == "cd":
             assert (ROOT / arguments[0]).is_dir()
+        elif program == "source":
+            assert arguments == [".venv/bin/activate"]
         elif program == "python" and arguments[0] == "-m":
             assert importlib.util.find_spec(arguments[1])
         elif program == "python" and arguments[0] != "train.py":  # the reader's own
