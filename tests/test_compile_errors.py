@@ -63,7 +63,7 @@ def test_a_cache_folder_that_cannot_exist_is_named_with_a_way_out(monkeypatch):
         cache_dir()
 
 
-def test_a_file_that_is_missed_is_no_folder_that_cannot_be_written():
+def test_a_missing_file_is_not_reported_as_an_unwritable_folder():
     gone = FileNotFoundError(errno.ENOENT, "No such file", "g++")
     with pytest.raises(FileNotFoundError) as raised, say_where_to_write():
         raise gone

@@ -307,7 +307,7 @@ def test_a_lazily_negated_tensor_does_not_become_a_bool_in_place():
         assert negated.bool().tolist() == [True]
 
 
-def test_a_complex_tensor_does_not_go_to_a_part_of_itself():
+def test_a_complex_tensor_is_not_copied_to_a_part_of_itself():
     for device in ("cpu", "openreg"):
         x = torch.tensor(1 + 2j, device=device)
         with pytest.raises(RuntimeError, match="single memory location"):

@@ -38,6 +38,8 @@ def test_a_page_stands_without_sphinx(page):
     )
     # Directives, roles and targets of MyST.
     assert re.findall(r"^:::.*|\{[a-z:]+\}$|^\([a-z-]+\)=$", text, re.M) == []
+    # Roles of reStructuredText, of which the docstrings have some.
+    assert re.findall(r"(?:^|\s):[a-z:]+$", text, re.M) == []
     assert len(text.split()) > 20
 
 

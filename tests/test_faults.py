@@ -71,7 +71,7 @@ def test_the_table_of_sites_is_true(where):
 def test_plans_do_not_nest():
     with (
         faults.plan(),
-        pytest.raises(RuntimeError, match="one at a time"),
+        pytest.raises(RuntimeError, match="only one is allowed at a time"),
         failing_allocation(1),
     ):
         pass

@@ -81,7 +81,7 @@ def test_tensors_may_be_empty_or_have_no_dimension(shape):
     assert x.fill_(3).cpu().tolist() == torch.full(shape, 3.0).tolist()
 
 
-def test_sizes_that_cannot_be_are_refused_as_on_the_cpu():
+def test_impossible_sizes_are_refused_as_on_the_cpu():
     same_error(lambda device: torch.empty(-1, device=device))
     same_error(lambda device: torch.empty(2**50, 2**50, device=device))
     same_error(lambda device: torch.empty_strided((-3,), (1,), device=device))

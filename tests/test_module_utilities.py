@@ -235,7 +235,7 @@ def test_what_has_no_memory_cannot_be_copied():
         nn.Linear(3, 2, device="meta").openreg()
 
 
-def test_two_tensors_change_places():
+def test_two_tensors_are_swapped():
     x, y = torch.zeros(3, device="openreg:1"), torch.ones(2)
     names = x, y
     torch.utils.swap_tensors(x, y)

@@ -85,11 +85,11 @@ def test_the_context_formats_its_name_and_ends_with_an_exception():
 def test_ranges_that_were_not_begun_cannot_end():
     with pytest.raises(RuntimeError, match="without a range_push"):
         nvtx.range_pop()
-    with pytest.raises(RuntimeError, match="range_end.. of 0, which is not a handle"):
+    with pytest.raises(RuntimeError, match="range_end.. got 0, which is not a handle"):
         nvtx.range_end(0)
     handle = nvtx.range_start("once")
     nvtx.range_end(handle)
-    with pytest.raises(RuntimeError, match=f"of {handle}, .* was ended before"):
+    with pytest.raises(RuntimeError, match=f"got {handle}, .* has ended already"):
         nvtx.range_end(handle)
 
 

@@ -49,7 +49,7 @@ def test_a_block_that_fails_is_traced(output):
     assert kernels(output) == ["aten::add_.Tensor"]
 
 
-def test_a_part_in_a_part_is_refused(output):
+def test_a_traced_part_inside_another_is_refused(output):
     with profiler.profile():
         with pytest.raises(RuntimeError, match="start.. was called twice"):
             profiler.start()

@@ -69,7 +69,7 @@ def test_the_seed_can_be_read_back():
     assert openreg.initial_seed() == 2
 
 
-def test_seeds_nobody_chose_differ():
+def test_random_seeds_differ():
     seen = set()
     for seed in (openreg.seed, openreg.seed_all, openreg.seed):
         seed()
@@ -77,7 +77,7 @@ def test_seeds_nobody_chose_differ():
     assert len(seen) == 3
 
 
-def test_all_devices_get_the_one_seed_nobody_chose():
+def test_all_devices_get_the_same_random_seed():
     openreg.seed_all()
     seeds = [g.initial_seed() for g in openreg.default_generators]
     assert seeds[0] == seeds[1]
@@ -104,12 +104,12 @@ print(torch.openreg.is_initialized(), torch.openreg.initial_seed())
     assert run_python(code) == "False 13"
 
 
-def test_a_seed_nobody_chose_reaches_every_device():
+def test_a_random_seed_reaches_every_device():
     seed = torch.seed()
     assert [g.initial_seed() for g in openreg.default_generators] == [seed, seed]
 
 
-def test_nobody_can_foresee_the_first_seed(run_python):
+def test_the_first_seed_is_random(run_python):
     code = "import torch; print(torch.openreg.initial_seed())"
     assert run_python(code) != run_python(code)
 

@@ -175,7 +175,7 @@ def test_how_many_and_how_long_can_be_chosen(write, capsys):
     assert main([path, "--top", "1", "--gap", "500"]) == 0
     text = capsys.readouterr().out
     assert "gaps: none of 500.0 us or more" in text
-    assert "the dearest 1 of 2" in text
+    assert "the slowest 1 of 2" in text
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_gradients_and_buffers_go_along():
     assert module.to("openreg:0", torch.half).weight.grad.dtype == torch.half
 
 
-def test_a_lazy_module_goes_before_it_has_shapes():
+def test_a_lazy_module_moves_before_it_has_shapes():
     module = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).openreg(1)
     assert isinstance(module[0].weight, nn.UninitializedParameter)
     y = module(torch.ones(2, 4, device="openreg:1"))

@@ -1,4 +1,5 @@
-// Registration of PyTorch's own kernels for all devices: other operators do the work.
+// Registration of those kernels of PyTorch that serve all devices, because they call
+// other operators.
 #include <ATen/ops/relu_native.h>
 #include "runtime/OpenRegLibrary.h"
 

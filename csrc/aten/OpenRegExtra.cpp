@@ -55,7 +55,7 @@ OPENREG_LIBRARY_IMPL(openreg, AutogradPrivateUse1, m) {
   m.impl("custom_abs", TORCH_FN(ops::custom_abs_autograd));
 }
 
-// Kernels that look at no values do for every device, the meta device too.
+// Kernels that do not look at values serve every device, the meta device too.
 TORCH_LIBRARY_IMPL(openreg, CompositeExplicitAutograd, m) {
   m.impl(
       "custom_autograd_fn_returns_self",

@@ -11,7 +11,7 @@ namespace {
 char* base = nullptr;
 uint64_t size = 0;
 
-/// By threads that serve no calls, such as those of OpenMP.
+/// Freed by threads that serve no calls, such as those of OpenMP.
 struct FreedOffsets {
   std::mutex mutex;
   std::vector<uint64_t> offsets;

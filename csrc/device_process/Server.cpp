@@ -31,7 +31,7 @@ using remote::Writer;
 /// Numbers travel with the answer; other results lie in memory of the device.
 constexpr uint64_t kMostContentBytes = sizeof(c10::complex<double>);
 
-/// Keeps warnings for the driver, which has somebody to tell.
+/// Keeps warnings for the driver, which can pass them to the program.
 class WarningList final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {

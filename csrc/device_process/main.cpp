@@ -84,8 +84,8 @@ void serveChannels(ControlSocket& control, int driver, StatusPage& status) {
 }
 // docs:end serve-channels
 
-// Kernels allocate temporaries and free them, again and again: their pages are kept.
-// Returned and touched anew they cost a third of a small network's training step.
+// Kernels allocate and free temporaries again and again, so their pages are kept: to
+// return and touch them anew takes a third of a small network's training step.
 void keepMemory() {
   constexpr int kMostOfHeap = 32 << 20; // what malloc has in one piece
   mallopt(M_MMAP_THRESHOLD, kMostOfHeap);

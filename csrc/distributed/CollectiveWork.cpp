@@ -210,7 +210,8 @@ c10::intrusive_ptr<c10::ivalue::Future> CollectiveWork::getFutureResult() {
 float CollectiveWork::getDuration() const {
   TORCH_CHECK(
       parts_.outcome->ended(),
-      "the duration of a collective is known when it has ended");
+      "the duration of a collective is known only after it has ended; "
+      "synchronize the device first");
   return parts_.outcome->duration();
 }
 

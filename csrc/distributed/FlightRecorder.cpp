@@ -12,7 +12,7 @@ namespace {
 using c10d::new_dict;
 using c10d::new_list;
 
-// torchfrtrace knows the libraries of a fixed list.
+// torchfrtrace accepts only the libraries of a fixed list.
 constexpr const char* kLibrary = "nccl:";
 
 c10::IValue framesOf(torch::CapturedTraceback* stack) {
@@ -35,7 +35,7 @@ c10::IValue framesOf(torch::CapturedTraceback* stack) {
 } // namespace
 
 FlightRecorder& FlightRecorder::get() {
-  // Never destroyed: stacks refer to Python, which ends before.
+  // Never destroyed: stacks refer to Python, which ends earlier.
   static auto* recorder = new FlightRecorder;
   return *recorder;
 }

@@ -30,7 +30,7 @@ Span spanOf(T& value) {
 
 } // namespace
 
-/// One that is on its way. abort() finds it until it goes.
+/// A message on its way. abort() finds it until it is destroyed.
 struct GlooTransport::Message {
   Message(
       GlooTransport& transport,
@@ -185,7 +185,7 @@ void GlooTransport::checkHeaders(const Collective& call, Deadline deadline) {
   try {
     exchange(give, take, deadline);
   } catch (const Failure&) {
-    // A rank that found a mismatch may have hung up already: it says why better.
+    // A rank that found a mismatch may have hung up already; its own message says why.
     for (int peer = 0; peer < size_; ++peer) {
       if (theirs[static_cast<size_t>(peer)].sequence != kNone) {
         check(peer);

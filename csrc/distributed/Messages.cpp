@@ -119,7 +119,7 @@ WorkPtr ProcessGroupOCCL::barrier(const c10d::BarrierOptions& options) {
   return start(std::move(job));
 }
 
-// By the store alone, so that a rank which does not come breaks nothing.
+// Uses the store alone, so that a missing rank breaks nothing.
 void ProcessGroupOCCL::monitoredBarrier(
     const c10d::BarrierOptions& options,
     bool waitAllRanks) {

@@ -1,5 +1,5 @@
-// How calls are queued; which there are is in Collectives.cpp, what is told of them in
-// Recording.cpp.
+// How calls are queued. Collectives.cpp has the calls, Recording.cpp what is reported
+// about them.
 #include "distributed/ProcessGroupOCCL.h"
 
 #include "distributed/Faults.h"
@@ -155,9 +155,9 @@ c10::intrusive_ptr<CollectiveWork> ProcessGroupOCCL::makeWork(
           job.hostWaits});
 }
 
-// Lets nobody else have the memory of a job before it has run. The thread of a stream
-// holds no tensor: to drop one it may need Python's lock, while the host has it and waits
-// for that stream.
+// Keeps the memory of a job from being reused before the job has run. The thread of a
+// stream holds no tensor: to drop one it may need Python's lock, while the host has it
+// and waits for that stream.
 void ProcessGroupOCCL::keepMemory(
     const Job& job,
     CollectiveWork& work,
@@ -176,8 +176,8 @@ void ProcessGroupOCCL::keepMemory(
   }
 }
 
-// Runs a job that the host waits for on its own thread if the stream is idle: that saves
-// two changes of threads. A failure is told by the Work.
+// Runs a job that the host waits for on its own thread if the stream is idle: that
+// saves two changes of threads. The Work reports a failure.
 bool ProcessGroupOCCL::tryHere(
     const Submission& job,
     const RunningCall& running) {
@@ -335,7 +335,8 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupOCCL::split(
     return nullptr;
   }
   auto own = c10::dynamic_intrusive_pointer_cast<Options>(options);
-  TORCH_CHECK_TYPE(own, "occl is split with options of its own kind");
+  TORCH_CHECK_TYPE(
+      own, "to split a group of occl, pass ProcessGroupOCCL.Options");
   own->global_ranks_in_group.clear();
   // Not in the store that c10d gives: its prefix counts the groups of a rank, which
   // ranks may have different numbers of.

@@ -1,4 +1,4 @@
-// What is told of calls: to profilers, and to the flight recorder.
+// What is reported about calls, to profilers and to the flight recorder.
 #include "distributed/FlightRecorder.h"
 #include "distributed/ProcessGroupOCCL.h"
 

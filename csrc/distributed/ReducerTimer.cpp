@@ -1,4 +1,4 @@
-// What DistributedDataParallel's logger times steps with.
+// The timer of DistributedDataParallel's logger.
 #include "runtime/OpenRegEvent.h"
 
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
@@ -8,8 +8,7 @@
 namespace c10::openreg::occl {
 namespace {
 
-/// Times by events in the current stream, so that it is the device's work which is
-/// timed.
+/// Uses events in the current stream, so that it times the device's work.
 class ReducerTimer final : public c10d::Timer {
  public:
   explicit ReducerTimer(c10::Device device) : device_(device) {

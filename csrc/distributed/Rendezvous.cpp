@@ -27,7 +27,7 @@ bool mayShare() {
   return !value || *value == "auto";
 }
 
-/// What a rank tells of itself: this, then the addresses of its devices' memories.
+/// What a rank sends about itself: this, then the addresses of its devices' memories.
 struct Hello {
   uint64_t host; ///< 0: it does not share
   int64_t process;
@@ -47,9 +47,10 @@ template <class T>
 T at(const Bytes& bytes, size_t place) {
   TORCH_CHECK(
       place + sizeof(T) <= bytes.size(),
-      "a rank sent too little about itself: ",
+      "a rank sent only ",
       bytes.size(),
-      " bytes");
+      " bytes about itself; do all ranks run the same version of "
+      "torch_openreg?");
   T value;
   std::memcpy(&value, bytes.data() + place, sizeof(T));
   return value;

@@ -177,8 +177,8 @@ void SharedBoard::checkFailures() const {
   }
 }
 
-// One that came and went has done its part: whom we wait for is what matters. But if
-// another one is gone, the one we wait for may wait for it.
+// A rank that arrived and then ended has done its part; what matters is the rank we
+// wait for. But that one may itself be waiting for a rank that is gone.
 void SharedBoard::checkLives(int waitedFor) const {
   for (int step = 0; step < size_; ++step) {
     const int peer = (waitedFor + step) % size_;

@@ -185,7 +185,11 @@ class PeerMemory final : public symmetric::SymmetricMemory {
 
   char* open(const std::vector<uint8_t>& bytes, int peer) {
     Invitation offer;
-    TORCH_CHECK(bytes.size() == sizeof(offer), "not an offer of memory");
+    TORCH_CHECK(
+        bytes.size() == sizeof(offer),
+        "a rank offers symmetric memory in another format; do all ranks run "
+        "the same "
+        "version of torch_openreg?");
     std::memcpy(&offer, bytes.data(), sizeof(offer));
     TORCH_CHECK_VALUE(
         offer.bytes == own_.bytes && offer.padBytes == own_.padBytes,

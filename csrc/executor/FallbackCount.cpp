@@ -44,8 +44,8 @@ Policy policy() {
   return read;
 }
 
-// Whether an operator waits on a GPU, too: because its result, or the shape of its
-// result, is data of the device.
+// Whether an operator waits on a GPU, too, because its result or the shape of its
+// result depends on data of the device.
 bool alwaysWaits(const char* name) {
   const auto op =
       c10::Dispatcher::singleton().findOp(torch::jit::parseName(name));

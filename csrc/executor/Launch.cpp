@@ -219,8 +219,8 @@ class WholeTeam {
   const int threads_; // of this process
 };
 
-/// What a queued kernel throws, its launch having checked the arguments, can only be the
-/// fault of the data: a device-side assert.
+/// Since the launch has checked the arguments, what a queued kernel throws can only be
+/// about the data: a device-side assert.
 void runChecked(Body work) {
   const at::AutoDispatchBelowADInplaceOrView below;
   const MutedOperators muted;

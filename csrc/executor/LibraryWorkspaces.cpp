@@ -61,8 +61,8 @@ struct Sizes {
         product += std::stoull((*i)[1]) * std::stoull((*i)[2]) * kKiB;
       }
     }
-    // CUBLASLT_WORKSPACE_SIZE: KiB that a matrix product with a bias keeps besides, on
-    // a device with the profile of an NVIDIA GPU. Default: 1024.
+    // CUBLASLT_WORKSPACE_SIZE: additional KiB that a matrix product with a bias keeps,
+    // on a device with the profile of an NVIDIA GPU. Default: 1024.
     if (auto number = setting("CUBLASLT_WORKSPACE_SIZE", "\\d{1,9}")) {
       bias = std::stoull(*number) * kKiB;
     }
@@ -102,7 +102,7 @@ class SpareHandles {
     handles_.push_back(std::move(handle));
   }
 
-  // Memory of a device is not freed when a process ends, nor are they.
+  // Like all memory of a device, they are not freed when a process ends.
   static SpareHandles& of(DeviceIndex device) {
     static auto* all = new std::array<SpareHandles, kMaxDevices>;
     return (*all)[device];

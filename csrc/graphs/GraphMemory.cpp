@@ -41,7 +41,7 @@ void restorePool(
   const auto changed = poolOf(device).restore(checkpoint);
   TORCH_CHECK(
       changed,
-      "the memory pool cannot be brought back: it has given a segment back to ",
+      "the memory pool cannot be restored: it has given a segment back to ",
       Device(openreg::kDeviceType, device),
       ", or work in other streams still uses a block");
   const std::unordered_set<void*> freed(

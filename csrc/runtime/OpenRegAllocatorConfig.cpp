@@ -31,8 +31,9 @@ PoolConfig poolConfig() {
 
 namespace {
 
-// Settings of CUDA's allocator that have nothing to set here: a program's variable
-// is taken as it is. Those that PyTorch knows for all devices must not be told twice.
+// Settings of CUDA's allocator that have no effect here, so that a program's variable
+// is accepted unchanged. Those that PyTorch knows for all devices must not be listed
+// again.
 std::unordered_set<std::string> keysOfCuda() {
   std::unordered_set<std::string> keys{
       "backend",

@@ -35,7 +35,7 @@ ArgumentUse useOf(const c10::OperatorHandle& op) {
       "aten::is_set_to",
       "aten::_has_same_storage_numel"};
   const c10::FunctionSchema& schema = op.schema();
-  // Of operators that call others, those others are seen.
+  // If an operator calls others, only those others are seen.
   if (kNoAccess.contains(schema.name()) ||
       !(op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
         schema.name() == "aten::copy_")) {

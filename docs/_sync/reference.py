@@ -180,7 +180,7 @@ def docstring(thing):
 def prose(text):
     lines = []
     for line in text.splitlines():
-        line = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", line)
+        line = re.sub(r":(?:\w+:)+`~?([^`]+)`", r"`\1`", line)
         line = re.sub("::$", ":", line)
         argument = re.match(r"    (\w+): (.*)", line)
         if re.fullmatch(r"(Args|Attributes|Returns|Raises|Yields):", line):

@@ -33,7 +33,7 @@ def test_lists_give_what_they_give_on_the_cpu(op, dtype, settle):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op, dtype", entries(DATABASE))
-def test_lists_do_so_for_all_samples(op, dtype, settle):
+def test_lists_give_what_they_give_on_the_cpu_for_all_samples(op, dtype, settle):
     verdict = examine(op, dtype)
     settle("foreach, all samples", name_of(op), dtype, verdict, strict=True)
 

@@ -57,7 +57,7 @@ def foretell(op, dtype, tell, names):
 
 
 @pytest.mark.parametrize("op, dtype", operators())
-def test_results_look_as_on_the_meta_device(op, dtype, settle):
+def test_results_are_like_those_of_the_meta_device(op, dtype, settle):
     def tell(given, device):
         return call(op.op, given, "meta")
 
@@ -66,7 +66,7 @@ def test_results_look_as_on_the_meta_device(op, dtype, settle):
 
 
 @pytest.mark.parametrize("op, dtype", operators())
-def test_results_look_as_those_of_fake_tensors(op, dtype, settle):
+def test_results_are_like_those_of_fake_tensors(op, dtype, settle):
     def tell(given, device):
         return call(faked(op), given, device)
 

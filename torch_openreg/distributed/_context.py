@@ -34,7 +34,7 @@ def _arguments(op: Any, args: tuple, kwargs: dict) -> tuple[Any, dict[str, Any]]
         for name, value in given.items()
     }
     if local.get("attn_bias") is not None:
-        raise NotImplementedError("ring attention has no attn_bias, on CUDA neither")
+        raise NotImplementedError("ring attention takes no attn_bias, just as on CUDA")
     return query.device_mesh, local
 
 

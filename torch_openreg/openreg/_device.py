@@ -171,7 +171,7 @@ has_magma: bool = False
 
 
 def get_arch_list() -> list[str]:
-    """The architectures there are kernels for: those of the visible devices."""
+    """The architectures that kernels exist for: those of the visible devices."""
     capabilities = {get_device_capability(index) for index in range(device_count())}
     return [f"sm_{major}{minor}" for major, minor in sorted(capabilities)]
 
@@ -185,10 +185,10 @@ def get_gencode_flags() -> str:
 def set_sync_debug_mode(debug_mode: int | str) -> None:
     """Find calls that make the host wait for the device.
 
-    These are operators whose result, or its shape, is data of the device
+    These are operators whose result, or its shape, depends on data of the device
     (``item()``, ``nonzero()``), copies between host and device that are not
     ``non_blocking``, and ``Stream.synchronize()``. Waiting for a whole device or for
-    an event is taken to be meant. Operators that wait here but not on a GPU are in
+    an event is not reported, since it says what it does. Operators that wait here but not on a GPU are in
     :func:`fallback_report`.
 
     Args:

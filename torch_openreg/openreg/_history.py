@@ -33,7 +33,7 @@ def _record_memory_history(
             allocated, "alloc" also allocations in the history, "all" also frees
         stacks: frames of Python, or of C++ too
         max_entries: how long the history may get
-        device: taken for the sake of torch.cuda's signature; all are recorded
+        device: accepted because torch.cuda accepts it; all devices are recorded
         clear_history: forget what was recorded before
         global_record_annotations: record what :func:`torch.profiler.record_function`
             names on all threads, not only on this one
@@ -52,7 +52,7 @@ def memory_snapshot(
 
     Args:
         mempool_id: those of one :class:`MemPool` only
-        include_traces: taken for the sake of torch.cuda's signature
+        include_traces: accepted because torch.cuda accepts it
     """
     _lazy_init()
     return _C._memorySnapshot(mempool_id or (0, 0), False)["segments"]
@@ -93,17 +93,17 @@ def _functions_of(allocator: Any) -> tuple[int, ...]:
     if not are_addresses or len(functions) not in (0, 2):
         raise TypeError(
             "allocator must be what allocator() of an OpenRegPluggableAllocator "
-            f"gives, or None for the device's own, but got {allocator!r}"
+            f"returns, or None for the device's own, but got {allocator!r}"
         )
     return tuple(functions)
 
 
 class MemPool:
-    """A pool of memory of its own, for use with :func:`use_mem_pool`.
+    """A private pool of memory, for use with :func:`use_mem_pool`.
 
     Args:
         allocator: where its segments come from, as
-            :meth:`OpenRegPluggableAllocator.allocator` tells; None: from the device
+            :meth:`OpenRegPluggableAllocator.allocator` returns it; None: the device
         use_on_oom: let other allocations use it before they fail
         no_split: hand out its segments whole
     """

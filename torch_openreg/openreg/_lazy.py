@@ -47,7 +47,7 @@ class DeferredOpenRegCallError(Exception):
 def _lazy_call(callable: Callable[[], None], **kwargs: Any) -> None:
     """Call a function now or, if the device has not started, when it does.
 
-    Keywords are taken for the sake of torch.cuda's signature.
+    Keywords are accepted because torch.cuda accepts them.
     """
     with _lock:
         if not is_initialized():

@@ -96,7 +96,7 @@ def set_tensor_metadata(tensor: torch.Tensor, metadata: dict[str, Any]) -> None:
 
 
 def get_tensor_metadata(tensor: torch.Tensor) -> dict[str, Any]:
-    """What :func:`set_tensor_metadata` was told of the memory of a tensor."""
+    """The entries that :func:`set_tensor_metadata` has added for a tensor's memory."""
     return description(_described_storage(tensor))
 
 

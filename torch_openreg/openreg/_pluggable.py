@@ -23,7 +23,7 @@ class OpenRegPluggableAllocator(_OpenRegAllocator):
     Args:
         path_to_so_file: the library
         alloc_fn_name: ``void* f(ssize_t size, int device, orStream_t stream)``, which
-            gives memory of :c:func:`orMalloc` or NULL
+            returns memory of :c:func:`orMalloc` or NULL
         free_fn_name: ``void f(void* pointer, ssize_t size, int device,
             orStream_t stream)``; work that is queued may still use the memory
     """
@@ -48,8 +48,8 @@ def _get_current_allocator() -> _OpenRegAllocator:
 def change_current_allocator(allocator: _OpenRegAllocator) -> None:
     """Let all device memory come from an allocator of the program.
 
-    Only before any was allocated. The memory's figures leave it out, and nothing is
-    cached; :func:`get_allocator_backend` then returns "pluggable".
+    This is possible only before any memory was allocated. The memory's figures leave it
+    out, and nothing is cached; :func:`get_allocator_backend` then returns "pluggable".
     """
     if _C._allocatorInitialized():
         raise RuntimeError("Can't swap an already initialized allocator")

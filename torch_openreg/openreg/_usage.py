@@ -22,8 +22,8 @@ def utilization(device: Device = None) -> int:
 def memory_usage(device: Device = None) -> int:
     """The percentage of time in which a device reads or writes its memory.
 
-    That is its :func:`utilization`: a device made of software has no work that does
-    without memory.
+    It equals :func:`utilization`, because all work of a device made of software uses
+    memory.
     """
     return utilization(device)
 

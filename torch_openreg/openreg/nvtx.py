@@ -60,14 +60,14 @@ def range_end(range_id: int) -> None:
     record = _started.pop(range_id, None)
     if record is None:
         raise RuntimeError(
-            f"range_end() of {range_id}, which is not a handle that range_start() "
-            "gave, or was ended before"
+            f"range_end() got {range_id}, which is not a handle that range_start() "
+            "returned, or one whose range has ended already"
         )
     _end(record)
 
 
 def mark(msg: str) -> None:
-    """Name a moment."""
+    """Mark a moment with a name."""
     _end(_begin(msg))
 
 

@@ -73,7 +73,7 @@ def enable(
     """Begin to look for bugs, with nothing known of what the program did before.
 
     Args:
-        checks: names out of `CHECKS`, as a list or separated by commas, or ``"all"``;
+        checks: names from `CHECKS`, as a list or separated by commas, or ``"all"``;
             all but ``leak`` by default.
         suppressions: a file that names findings to leave out.
         quiet: print nothing when something is found; `findings()` has it.
@@ -124,7 +124,7 @@ def check(
     checks: str | Iterable[str] = DEFAULT, *, suppressions: str | Path | None = None
 ) -> Iterator[None]:
     """Run the block with the sanitizer on, and raise `SanitizerError` at its end if
-    something was found. Where it is on already, its checks stay as they are."""
+    something was found. If it is on already, its checks stay as they are."""
     outer = enabled_checks()
     before = set(_findings) if outer else set()
     if not outer:

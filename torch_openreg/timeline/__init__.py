@@ -4,7 +4,7 @@
 
 The trace is one that ``torch.profiler`` exported, of openreg or of CUDA, plain or
 packed (`.json.gz`). The command prints how busy each stream was, the longest gaps with
-the host call that each of them ended with, the dearest kernels, how much of the copies
+the host call that each of them ended with, the slowest kernels, how much of the copies
 ran beside kernels, and what to do next.
 """
 

@@ -83,7 +83,7 @@ def show_kernels(trace: Trace, top: int) -> None:
     kernels = trace.kernels()
     total = sum(all_of_it for _, _, all_of_it in kernels)
     table(
-        f"kernels: the dearest {min(top, len(kernels))} of {len(kernels)}",
+        f"kernels: the slowest {min(top, len(kernels))} of {len(kernels)}",
         ("time", "of all", "calls", "each", "kernel"),
         (
             (

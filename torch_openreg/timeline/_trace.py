@@ -241,7 +241,7 @@ class Trace:
         )
 
     def kernels(self) -> list[tuple[str, int, float]]:
-        """(name, how many, microseconds of all), the dearest first."""
+        """(name, how many, microseconds of all), the slowest first."""
         found: dict[str, list[float]] = {}
         for row in self.device_rows:
             if row.category == KERNEL:

@@ -119,7 +119,7 @@ void refuseAttention(const sdp_params& of) {
   TORCH_CHECK(false, "No available kernel. Aborting execution.");
 }
 
-// Whether the CPU's flash kernel has code for it; all that PyTorch checks but whether
+// Whether the CPU's flash kernel has code for it: PyTorch's own checks, except whether
 // flash attention is switched off.
 bool fusedKernelTakes(const sdp_params& of) {
   return sdp::check_nested_tensor(of, false) &&

@@ -39,7 +39,7 @@ struct ConvolutionBackward : at::_ops::convolution_backward_overrideable {
       SymIntArrayRef output_padding,
       const SymInt& groups,
       std::array<bool, 3> output_mask) {
-    // The bias itself is no argument; it has one value per output channel.
+    // The bias itself is not an argument; it has one value per output channel.
     const SymInt channels =
         transposed ? weight.sym_size(1) * groups : weight.sym_size(0);
     return callCpuKernel<at::_ops::convolution_backward>(

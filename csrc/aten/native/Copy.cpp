@@ -24,7 +24,7 @@
 namespace at::native::openreg {
 namespace {
 
-// Whether the bytes of both can be copied as they lie.
+// Whether the bytes can be copied without changing their order.
 bool sameLayout(const Tensor& a, const Tensor& b) {
   const bool sameStrides =
       (a.strides() == b.strides() && a.is_non_overlapping_and_dense()) ||
@@ -137,11 +137,11 @@ void copyBytes(const Tensor& src, const Tensor& dst, bool non_blocking) {
 }
 // docs:end copy-bytes
 
-// What crosses the border is plain bytes. A caller who does not wait has dtypes changed
-// on the device, in the order of the stream: the host's memory may be the destination of
-// an earlier copy. Else the host changes them, which takes no memory of the device. Both
-// as on CUDA. Temporaries of the host are pageable, and a copy of pageable memory keeps
-// nothing of it.
+// Only plain bytes cross the border. If the caller does not wait, the device converts
+// dtypes, in the order of the stream, because the host's memory may be the destination
+// of an earlier copy. Otherwise the host converts them, which takes no memory of the
+// device. Both are as on CUDA. Temporaries of the host are pageable, and a copy of
+// pageable memory keeps nothing of it.
 void copyAcross(const Tensor& src, const Tensor& dst, bool non_blocking) {
   if (sameLayout(src, dst)) {
     copyBytes(src, dst, non_blocking);
@@ -162,7 +162,7 @@ void copyAcross(const Tensor& src, const Tensor& dst, bool non_blocking) {
   dst.copy_(to);
 }
 
-// A queued copy would warn from another thread, where no filter of Python's is.
+// A queued copy would warn from another thread, where Python's filters do not apply.
 c10::MaybeOwned<Tensor> withoutImaginaryPart(
     const Tensor& src,
     const Tensor& dst) {
@@ -202,7 +202,7 @@ Tensor integersOf(const Tensor& tensor) {
   return integers;
 }
 
-// The CPU's kernel rounds, and tells what it does not take.
+// The CPU's kernel rounds, and refuses what it does not support.
 void quantize(const Tensor& src, Tensor dst) {
   if (isOpenReg(dst)) {
     WaitingKernel<at::_ops::copy_>::call(
@@ -233,7 +233,8 @@ Tensor _copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
   if (self.sizes() != dst.sizes()) {
     at::infer_size(dst.sizes(), self.sizes()); // for its sentence
   }
-  // The CPU's kernel negates what it has copied; a queued one could tell nobody.
+  // The CPU's kernel negates what it has copied; a queued one could not report an
+  // error.
   TORCH_CHECK_NOT_IMPLEMENTED(
       self.is_neg() == dst.is_neg() || dst.scalar_type() != kBool,
       "\"neg_cpu\" not implemented for 'Bool'");

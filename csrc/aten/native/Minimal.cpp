@@ -163,7 +163,7 @@ const Tensor& resize_(
   const int64_t itemsize = static_cast<int64_t>(impl->itemsize());
   const size_t before = impl->unsafe_storage().nbytes();
   if (impl->sizes() != size) {
-    // Sizes that cannot be are refused before anything changes.
+    // Impossible sizes are refused before anything changes.
     const auto needed = at::detail::computeStorageNbytesContiguous(
         size, itemsize, impl->storage_offset());
     if (needed > impl->unsafe_storage().nbytes() &&
@@ -232,8 +232,8 @@ bool _has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
 
 namespace {
 
-// Throws if the dtype cannot hold the number: here, since later there is nobody to
-// tell.
+// Throws if the dtype cannot hold the number. It must throw here: later there is no
+// caller to tell.
 void checkFits(const Scalar& value, ScalarType dtype) {
   if (isQIntType(dtype)) {
     return;

@@ -171,7 +171,7 @@ Tensor standard_gamma(const Tensor& self, std::optional<Generator> generator) {
             generator,
             10,
             [](PhiloxPoint point, int64_t element, scalar_t alpha) {
-              // Others would be rejected forever.
+              // Other parameters would be rejected forever.
               TORCH_CHECK(
                   alpha >= 0,
                   "_standard_gamma expects concentrations of 0 or more, but "

@@ -5,9 +5,9 @@
 
 namespace at::native::openreg {
 
-// The CPU kernel would draw from the CPU's generator. These are the steps of
-// dropout on the CPU, rounding included, with operators of this device. What they
-// make on the way becomes the result: a GPU's kernel has no temporaries.
+// The CPU kernel would draw from the CPU's generator. These are the steps of dropout on
+// the CPU, rounding included, with operators of this device. Their temporaries become
+// the result, since a GPU's kernel has none.
 std::tuple<Tensor, Tensor> native_dropout(
     const Tensor& input,
     double p,

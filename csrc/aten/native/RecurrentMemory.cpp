@@ -37,7 +37,7 @@ Tensor keep(const Tensor& like, size_t bytes) {
   return at::empty({static_cast<int64_t>(bytes)}, like.options().dtype(kByte));
 }
 
-/// Passes a tensor on. Keeps memory until the gradient comes by, and takes more then.
+/// Passes a tensor on. Keeps memory until the gradient arrives, and then takes more.
 struct KeptMemory : torch::autograd::Function<KeptMemory> {
   static Tensor forward(
       torch::autograd::AutogradContext* context,

@@ -82,7 +82,7 @@ void checkChannels(
   }
 }
 
-/// The device process has the CPU's kernels, and these are ours.
+/// The device process has only the CPU's kernels, and these are ours.
 void noteStaysHere(const char* name) {
   if (kernelsRunElsewhere()) {
     FallbackCount::of(name, FallbackKind::StaysHere).note();
@@ -98,7 +98,7 @@ Tensor emptyStatistics(const Tensor& input) {
       {input.size(1)}, input.options().dtype(statisticsType(input)));
 }
 
-/// A value per channel in the shape that it is combined with an input in.
+/// A value per channel, in the shape in which it is combined with an input.
 Tensor alongChannels(const Tensor& values, const Tensor& input) {
   DimVector shape(static_cast<size_t>(input.dim()), 1);
   shape[1] = input.size(1);

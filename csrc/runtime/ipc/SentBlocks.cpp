@@ -80,8 +80,9 @@ DataPtr SentBlocks::receive(const Message& message) {
   const auto found = blocks_.find(number);
   TORCH_CHECK(
       found != blocks_.end(),
-      "the tensor was sent by this process and has been received before; its "
-      "memory is given back");
+      "the tensor was sent by this process and has been received before, so "
+      "its "
+      "memory was freed; send the tensor again");
   ++found->second.storages;
   abandoned_.erase(number);
   ledger_->arrive(number);

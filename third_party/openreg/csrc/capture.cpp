@@ -182,7 +182,7 @@ orError_t Captures::add(Stream& stream, const Work& work, bool awaited) {
     return notReady("stream %llu is capturing", stream.id());
   }
   if (awaited || work.where == Where::Here) {
-    return spoil(
+    return failAndInvalidate(
         *place.capture,
         orErrorStreamCaptureUnsupported,
         "stream %llu is capturing, so its work cannot be waited for",
@@ -230,7 +230,7 @@ orError_t Captures::join(Stream& stream, const CapturedPoint* captured) {
   }
   if (!captured || captured->capture->state == Capture::State::Ended) {
     return place.capture
-        ? spoil(
+        ? failAndInvalidate(
               *place.capture,
               orErrorStreamCaptureIsolation,
               "stream %llu is capturing, but the event was recorded outside "
@@ -248,7 +248,7 @@ orError_t Captures::join(Stream& stream, const CapturedPoint* captured) {
   }
   if (place.capture && place.capture != captured->capture) {
     place.capture->state = Capture::State::Invalidated;
-    return spoil(
+    return failAndInvalidate(
         capture,
         orErrorStreamCaptureMerge,
         "stream %llu takes part in another capture than the event",
@@ -256,7 +256,7 @@ orError_t Captures::join(Stream& stream, const CapturedPoint* captured) {
   }
   if (!place.capture) {
     if (&stream == &stream.device().defaultStream()) {
-      return spoil(
+      return failAndInvalidate(
           capture,
           orErrorStreamCaptureImplicit,
           "stream %llu is a default stream and cannot take part in a capture",

@@ -38,12 +38,12 @@ struct Capture {
   bool uses(const Device& device) const;
 };
 
-/// The error for what uses a spoiled capture.
+/// The error for what uses an invalidated capture.
 orError_t failOnInvalidated(const Capture& capture);
 
-/// Fails with `code` and spoils the capture, unless it is spoiled already: then it
-/// fails because of that. `format` is a literal with the number of a stream in it.
-orError_t spoil(
+/// Fails with `code` and invalidates the capture. If it is invalidated already, fails
+/// because of that. `format` is a literal with the number of a stream in it.
+orError_t failAndInvalidate(
     Capture& capture,
     orError_t code,
     const char* format,
@@ -87,7 +87,7 @@ class Captures {
   /// recorded elsewhere.
   orError_t join(Stream& stream, const CapturedPoint* captured);
 
-  // --- calls that conflict with a capture: they fail, and spoil it ---
+  // --- calls that conflict with a capture: they fail, and invalidate it ---
 
   /// For calls that are unsafe while a capture lasts, as its mode says.
   orError_t checkSafe(const char* what) {
@@ -107,7 +107,7 @@ class Captures {
   bool anyBlocking(const Device& device);
   /// A device is being reset.
   void invalidate(const Device& device);
-  /// A fault plan spoils the capture of a stream.
+  /// A fault plan invalidates the capture of a stream.
   void invalidate(const Stream& stream);
 
  private:
@@ -122,7 +122,7 @@ class Captures {
   orError_t checkSafeSlowly(const char* what);
   orError_t checkDeviceSlowly(const Device& device);
   template <class Doomed>
-  orError_t spoilWhere(Doomed doomed);
+  orError_t invalidateWhere(Doomed doomed);
 
   // With the lock held.
   Place find(const Stream& stream) const;

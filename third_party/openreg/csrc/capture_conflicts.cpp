@@ -1,4 +1,4 @@
-// Calls that conflict with a capture: they fail, and spoil it.
+// Calls that conflict with a capture: they fail, and invalidate it.
 #include "capture.h"
 
 #include "device.h"
@@ -28,7 +28,7 @@ orError_t failOnInvalidated(const Capture& capture) {
       capture.id);
 }
 
-orError_t spoil(
+orError_t failAndInvalidate(
     Capture& capture,
     orError_t code,
     const char* format,
@@ -40,10 +40,10 @@ orError_t spoil(
   return fail(code, format, stream);
 }
 
-// Spoils what `doomed(capture)` holds for. Returns the error, without a sentence
-// of its own if none was spoiled before.
+// Invalidates what `doomed(capture)` holds for. Returns the error, without a sentence
+// of its own if none was invalidated before.
 template <class Doomed>
-orError_t Captures::spoilWhere(Doomed doomed) {
+orError_t Captures::invalidateWhere(Doomed doomed) {
   orError_t status = orSuccess;
   std::lock_guard lock(mutex_);
   for (const auto& capture : captures_) {
@@ -65,7 +65,7 @@ orError_t Captures::checkSafeSlowly(const char* what) {
     return orSuccess;
   }
   const uint64_t thread = os::threadId();
-  const orError_t status = spoilWhere([&](const Capture& capture) {
+  const orError_t status = invalidateWhere([&](const Capture& capture) {
     return capture.thread == thread
         ? capture.mode != orStreamCaptureModeRelaxed
         : capture.mode == orStreamCaptureModeGlobal &&
@@ -81,8 +81,8 @@ orError_t Captures::checkSafeSlowly(const char* what) {
 }
 
 orError_t Captures::checkDeviceSlowly(const Device& device) {
-  const orError_t status =
-      spoilWhere([&](const Capture& capture) { return capture.uses(device); });
+  const orError_t status = invalidateWhere(
+      [&](const Capture& capture) { return capture.uses(device); });
   return status != orErrorStreamCaptureUnsupported
       ? status
       : fail(
@@ -109,7 +109,7 @@ orError_t Captures::checkStream(Stream& stream) {
   std::lock_guard lock(mutex_);
   const Place place = find(stream);
   return place.capture
-      ? spoil(
+      ? failAndInvalidate(
             *place.capture,
             orErrorStreamCaptureUnsupported,
             "stream %llu is capturing, so there is nothing to wait for or to "
@@ -130,7 +130,7 @@ orError_t Captures::checkEvent(
             orErrorInvalidValue,
             "the event was recorded in a capture, and so stands for no work; "
             "orEventRecordExternal records it with every launch of the graph")
-      : spoil(
+      : failAndInvalidate(
             *captured->capture,
             orErrorCapturedEvent,
             "the event was recorded in capture %llu, and its work does not run",
@@ -141,7 +141,7 @@ orError_t Captures::failOnImplicit(Stream& capturing) {
   std::lock_guard lock(mutex_);
   const Place place = find(capturing);
   return place.capture
-      ? spoil(
+      ? failAndInvalidate(
             *place.capture,
             orErrorStreamCaptureImplicit,
             "work of the default stream comes after stream %llu, which is "

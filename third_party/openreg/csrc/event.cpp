@@ -333,7 +333,7 @@ orError_t orEventQuery(orEvent_t event) {
   return eventApi("orEventQuery", event, [](Event& found) {
     const Event::Record record = found.latest();
     const orError_t status = runtime().captures.checkEvent(
-        record.captured.get(), "a question about an event");
+        record.captured.get(), "a query of an event");
     return status == orSuccess ? record.query() : status;
   });
 }

@@ -16,11 +16,11 @@ constexpr orStreamCaptureMode kModes[] = {
 
 TEST_F(CaptureConflictTest, ACapturingStreamCannotBeWaitedFor) {
   for (const auto mode : kModes) {
-    expectSpoils(
+    expectInvalidates(
         orErrorStreamCaptureUnsupported,
         [&] { return orStreamSynchronize(stream_); },
         mode);
-    expectSpoils(
+    expectInvalidates(
         orErrorStreamCaptureUnsupported,
         [&] { return orStreamQuery(stream_); },
         mode);
@@ -29,7 +29,7 @@ TEST_F(CaptureConflictTest, ACapturingStreamCannotBeWaitedFor) {
 
 TEST_F(CaptureConflictTest, NorCanItsDevice) {
   for (const auto mode : kModes) {
-    expectSpoils(
+    expectInvalidates(
         orErrorStreamCaptureUnsupported,
         [] { return orDeviceSynchronize(); },
         mode);
@@ -41,13 +41,13 @@ TEST_F(CaptureConflictTest, NorCanItsDevice) {
   expectWhole(stream_);
 }
 
-TEST_F(CaptureConflictTest, AStreamThatTakesPartSpoilsTheWholeCapture) {
+TEST_F(CaptureConflictTest, AStreamThatTakesPartInvalidatesTheWholeCapture) {
   begin(stream_);
   order(stream_, other_);
   EXPECT_EQ(orStreamSynchronize(other_), orErrorStreamCaptureUnsupported);
   EXPECT_EQ(statusOf(other_), orStreamCaptureStatusInvalidated);
   EXPECT_EQ(orLaunchKernel(other_, [] {}), orErrorStreamCaptureInvalidated);
-  expectSpoiled(stream_);
+  expectInvalidated(stream_);
   EXPECT_EQ(orStreamSynchronize(other_), orSuccess);
 }
 
@@ -55,20 +55,20 @@ TEST_F(CaptureConflictTest, WorkThatIsWaitedForCannotBeRecorded) {
   for (const unsigned flags : {orLaunchHere, orLaunchWait}) {
     bool ran = false;
     const orLaunchConfig config{"awaited", flags};
-    expectSpoils(orErrorStreamCaptureUnsupported, [&] {
+    expectInvalidates(orErrorStreamCaptureUnsupported, [&] {
       return orLaunchKernelEx(&config, stream_, [&ran] { ran = true; });
     });
     EXPECT_FALSE(ran);
   }
 }
 
-TEST_F(CaptureConflictTest, ATriedLaunchIsNotReadyAndSpoilsNothing) {
+TEST_F(CaptureConflictTest, ATriedLaunchIsNotReadyAndInvalidatesNothing) {
   begin(stream_);
   const orLaunchConfig config{"tried", orLaunchTry};
   EXPECT_EQ(orLaunchKernelEx(&config, stream_, [] {}), orErrorNotReady);
   EXPECT_TRUE(detailHas("is capturing"));
   expectWhole(stream_);
-  expectSpoils(orErrorStreamCaptureUnsupported, [&] {
+  expectInvalidates(orErrorStreamCaptureUnsupported, [&] {
     const orError_t error = orStreamQuery(stream_);
     EXPECT_EQ(
         orLaunchKernelEx(&config, stream_, [] {}),
@@ -81,14 +81,14 @@ TEST_F(CaptureConflictTest, PageableCopiesCannotBeRecorded) {
   const DeviceArray<int> device(1000);
   std::vector<int> host(1000);
   for (const auto mode : kModes) {
-    expectSpoils(
+    expectInvalidates(
         orErrorStreamCaptureUnsupported,
         [&] {
           return orMemcpyAsync(
               device.data(), host.data(), 4, orMemcpyHostToDevice, stream_);
         },
         mode);
-    expectSpoils(
+    expectInvalidates(
         orErrorStreamCaptureUnsupported,
         [&] {
           return orMemcpyAsync(
@@ -102,7 +102,7 @@ TEST_F(CaptureConflictTest, PageableCopiesCannotBeRecorded) {
   }
 }
 
-TEST_F(CaptureConflictTest, ArgumentsThatAreWrongAnywaySpoilNothing) {
+TEST_F(CaptureConflictTest, ArgumentsThatAreWrongAnywayInvalidateNothing) {
   begin(stream_);
   EXPECT_EQ(orMemsetAsync(nullptr, 0, 1, stream_), orErrorInvalidValue);
   EXPECT_EQ(orStreamWaitEvent(stream_, nullptr, 0), orErrorInvalidHandle);
@@ -114,16 +114,16 @@ TEST_F(CaptureConflictTest, ArgumentsThatAreWrongAnywaySpoilNothing) {
 
 TEST_F(CaptureConflictTest, ACapturedEventStandsForNothingThatRuns) {
   const Event event;
-  expectSpoils(orErrorCapturedEvent, [&] {
+  expectInvalidates(orErrorCapturedEvent, [&] {
     EXPECT_EQ(orEventRecord(event, stream_), orSuccess);
     return orEventQuery(event);
   });
-  expectSpoils(orErrorCapturedEvent, [&] {
+  expectInvalidates(orErrorCapturedEvent, [&] {
     EXPECT_EQ(orEventRecord(event, stream_), orSuccess);
     return orEventSynchronize(event);
   });
   const Event timed(orEventEnableTiming);
-  expectSpoils(orErrorCapturedEvent, [&] {
+  expectInvalidates(orErrorCapturedEvent, [&] {
     EXPECT_EQ(orEventRecord(timed, stream_), orSuccess);
     float milliseconds = 0;
     return orEventElapsedTime(&milliseconds, timed, timed);
@@ -152,7 +152,7 @@ TEST_F(CaptureConflictTest, AfterTheCaptureItsEventsAreInvalid) {
 TEST_F(CaptureConflictTest, ACaptureCannotWaitForWorkOutside) {
   const Event event;
   ASSERT_EQ(orEventRecord(event, other_), orSuccess);
-  expectSpoils(orErrorStreamCaptureIsolation, [&] {
+  expectInvalidates(orErrorStreamCaptureIsolation, [&] {
     return orStreamWaitEvent(stream_, event, 0);
   });
   const Event never;
@@ -165,7 +165,7 @@ TEST_F(CaptureConflictTest, NorForAnEndedCapture) {
     const Graph graph = captured(
         stream_, [&] { ASSERT_EQ(orEventRecord(event, stream_), orSuccess); });
   }
-  expectSpoils(orErrorStreamCaptureIsolation, [&] {
+  expectInvalidates(orErrorStreamCaptureIsolation, [&] {
     return orStreamWaitEvent(stream_, event, 0);
   });
 }
@@ -176,21 +176,21 @@ TEST_F(CaptureConflictTest, CapturesDoNotMerge) {
   const Event event;
   ASSERT_EQ(orEventRecord(event, other_), orSuccess);
   EXPECT_EQ(orStreamWaitEvent(stream_, event, 0), orErrorStreamCaptureMerge);
-  expectSpoiled(stream_);
-  expectSpoiled(other_);
+  expectInvalidated(stream_);
+  expectInvalidated(other_);
 }
 
 TEST_F(CaptureConflictTest, TheDefaultStreamCannotTakePart) {
   const Event event;
-  expectSpoils(orErrorStreamCaptureImplicit, [&] {
+  expectInvalidates(orErrorStreamCaptureImplicit, [&] {
     EXPECT_EQ(orEventRecord(event, stream_), orSuccess);
     return orStreamWaitEvent(defaultStream(), event, 0);
   });
 }
 
-TEST_F(CaptureConflictTest, AnEventOfASpoiledCaptureTakesNobodyIn) {
+TEST_F(CaptureConflictTest, AnEventOfAnInvalidatedCaptureTakesNobodyIn) {
   const Event event;
-  expectSpoils(orErrorStreamCaptureUnsupported, [&] {
+  expectInvalidates(orErrorStreamCaptureUnsupported, [&] {
     EXPECT_EQ(orEventRecord(event, stream_), orSuccess);
     const orError_t error = orStreamQuery(stream_);
     EXPECT_EQ(
@@ -245,7 +245,7 @@ TEST_F(CaptureConflictTest, AFailureAfterAnyNodeLeavesTheNextCaptureWhole) {
       ASSERT_EQ(orLaunchKernel(where, [token] { ++*token; }), orSuccess);
     }
     EXPECT_EQ(orStreamQuery(stream_), orErrorStreamCaptureUnsupported);
-    expectSpoiled(stream_);
+    expectInvalidated(stream_);
     EXPECT_EQ(token.use_count(), 1);
     *token = 0;
     const Graph graph = captured(stream_, [&] {
@@ -262,7 +262,7 @@ TEST_F(CaptureConflictTest, AFailureAfterAnyNodeLeavesTheNextCaptureWhole) {
 
 // --- the end of a device ------------------------------------------------------------------
 
-TEST_F(CaptureConflictTest, AResetSpoilsCapturesAndKeepsGraphs) {
+TEST_F(CaptureConflictTest, AResetInvalidatesCapturesAndKeepsGraphs) {
   bool ran = false;
   const Graph graph = captured(stream_, [&] {
     ASSERT_EQ(orLaunchKernel(stream_, [&ran] { ran = true; }), orSuccess);
@@ -270,13 +270,13 @@ TEST_F(CaptureConflictTest, AResetSpoilsCapturesAndKeepsGraphs) {
   const Exec exec(graph);
   begin(stream_, orStreamCaptureModeRelaxed);
   ASSERT_EQ(orDeviceReset(), orSuccess);
-  expectSpoiled(stream_);
+  expectInvalidated(stream_);
   ASSERT_EQ(orGraphLaunch(exec, stream_), orSuccess);
   ASSERT_EQ(orStreamSynchronize(stream_), orSuccess);
   EXPECT_TRUE(ran);
 }
 
-TEST_F(CaptureConflictTest, AResetDeviceSpoilsCapturesThatItTakesPartIn) {
+TEST_F(CaptureConflictTest, AResetDeviceInvalidatesCapturesThatItTakesPartIn) {
   ASSERT_EQ(orSetDevice(1), orSuccess);
   const Stream far;
   ASSERT_EQ(orSetDevice(0), orSuccess);
@@ -285,7 +285,7 @@ TEST_F(CaptureConflictTest, AResetDeviceSpoilsCapturesThatItTakesPartIn) {
   ASSERT_EQ(orSetDevice(1), orSuccess);
   ASSERT_EQ(orDeviceReset(), orSuccess);
   ASSERT_EQ(orSetDevice(0), orSuccess);
-  expectSpoiled(stream_);
+  expectInvalidated(stream_);
 }
 
 } // namespace

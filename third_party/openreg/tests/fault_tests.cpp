@@ -337,20 +337,20 @@ TEST_F(FaultTest, AShareOfTheLaunchesIsTheSameEveryTime) {
 
 // --- captures -----------------------------------------------------------------
 
-TEST_F(FaultTest, ACaptureIsSpoiled) {
+TEST_F(FaultTest, ACaptureIsInvalidated) {
   ASSERT_EQ(orFaultPlan("error@capture:2"), orSuccess);
   Stream stream;
-  for (bool spoiled : {false, true}) {
+  for (bool invalidated : {false, true}) {
     ASSERT_EQ(
         orStreamBeginCapture(stream, orStreamCaptureModeRelaxed), orSuccess);
     int runs = 0;
     EXPECT_EQ(
         launch(stream, "kernel", &runs),
-        spoiled ? orErrorStreamCaptureInvalidated : orSuccess);
+        invalidated ? orErrorStreamCaptureInvalidated : orSuccess);
     orGraph_t graph = nullptr;
     EXPECT_EQ(
         orStreamEndCapture(stream, &graph),
-        spoiled ? orErrorStreamCaptureInvalidated : orSuccess);
+        invalidated ? orErrorStreamCaptureInvalidated : orSuccess);
     if (graph) {
       EXPECT_EQ(orGraphDestroy(graph), orSuccess);
     }

@@ -105,7 +105,7 @@ TEST_F(GraphEventTest, ADestroyedEventIsRecognisedByTheLaunch) {
   }
 }
 
-TEST_F(GraphEventTest, AWaitForACapturedEventSpoilsItsCapture) {
+TEST_F(GraphEventTest, AWaitForACapturedEventInvalidatesItsCapture) {
   const Event event;
   const Graph graph = captured(stream_, [&] {
     ASSERT_EQ(
@@ -116,7 +116,7 @@ TEST_F(GraphEventTest, AWaitForACapturedEventSpoilsItsCapture) {
       orStreamBeginCapture(other_, orStreamCaptureModeRelaxed), orSuccess);
   ASSERT_EQ(orEventRecord(event, other_), orSuccess);
   EXPECT_EQ(orGraphLaunch(exec, stream_), orErrorCapturedEvent);
-  expectSpoiled(other_);
+  expectInvalidated(other_);
   EXPECT_EQ(orGraphLaunch(exec, stream_), orErrorInvalidValue);
 }
 

@@ -321,7 +321,7 @@ TEST_F(GraphLaunchTest, UploadStartsTheStreamAndRunsNothing) {
   ASSERT_EQ(
       orStreamBeginCapture(stream_, orStreamCaptureModeRelaxed), orSuccess);
   EXPECT_EQ(orGraphUpload(exec, stream_), orErrorStreamCaptureUnsupported);
-  expectSpoiled(stream_);
+  expectInvalidated(stream_);
 }
 
 } // namespace

@@ -69,8 +69,8 @@ inline orStreamCaptureStatus statusOf(orStream_t stream) {
   return status;
 }
 
-/// Ends a capture that was spoiled, and expects the stream to be usable.
-inline void expectSpoiled(orStream_t stream) {
+/// Ends a capture that was invalidated, and expects the stream to be usable.
+inline void expectInvalidated(orStream_t stream) {
   EXPECT_EQ(statusOf(stream), orStreamCaptureStatusInvalidated);
   EXPECT_EQ(orLaunchKernel(stream, [] {}), orErrorStreamCaptureInvalidated);
   auto* graph = reinterpret_cast<orGraph_t>(1);
@@ -146,16 +146,16 @@ class CaptureConflictTest : public ::testing::Test {
     EXPECT_EQ(orStreamEndCapture(stream, &graph), orSuccess) << lastDetail();
     EXPECT_EQ(orGraphDestroy(graph), orSuccess);
   }
-  /// Begins, makes the call and expects it to fail with `code` and to spoil.
+  /// Begins, makes the call and expects it to fail with `code` and to invalidate.
   template <class Call>
-  void expectSpoils(
+  void expectInvalidates(
       orError_t code,
       Call call,
       orStreamCaptureMode mode = orStreamCaptureModeGlobal) {
     begin(stream_, mode);
     EXPECT_EQ(call(), code) << lastDetail();
     EXPECT_NE(lastDetail(), "");
-    expectSpoiled(stream_);
+    expectInvalidated(stream_);
   }
   template <class Call>
   void expectHarmless(

@@ -10,7 +10,7 @@ namespace {
 class UnsafeCallTest : public CaptureConflictTest {
  protected:
   /// Makes every unsafe call during a capture, on this thread or another, and
-  /// expects each to fail and to spoil the capture, or neither.
+  /// expects each to fail and to invalidate the capture, or neither.
   void expectEach(bool unsafe, orStreamCaptureMode mode, bool otherThread) {
     const DeviceArray<int> device(1000);
     std::vector<int> host(1000);
@@ -27,7 +27,7 @@ class UnsafeCallTest : public CaptureConflictTest {
       }
       if (unsafe) {
         EXPECT_EQ(error, orErrorStreamCaptureUnsupported) << name;
-        expectSpoiled(stream_);
+        expectInvalidated(stream_);
       } else {
         EXPECT_EQ(error, orSuccess) << name;
         expectWhole(stream_);
@@ -89,12 +89,12 @@ TEST_F(UnsafeCallTest, AThreadLocalThreadMindsItsOwnCapturesOnly) {
   std::thread([] {
     EXPECT_EQ(orFree(nullptr), orErrorStreamCaptureUnsupported);
   }).join();
-  expectSpoiled(stream_);
+  expectInvalidated(stream_);
   expectWhole(other_);
 }
 
 TEST_F(UnsafeCallTest, ALaterOneFailsBecauseOfTheFirst) {
-  expectSpoils(orErrorStreamCaptureUnsupported, [] {
+  expectInvalidates(orErrorStreamCaptureUnsupported, [] {
     const orError_t error = orFree(nullptr);
     EXPECT_EQ(orFree(nullptr), orErrorStreamCaptureInvalidated);
     return error;

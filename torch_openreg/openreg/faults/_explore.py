@@ -266,19 +266,19 @@ def explore(
 
         torch.openreg.faults.explore(train_two_steps).assert_clean()
 
-    With ``schedules=100`` it runs the function under so many adversarial orders of its
-    work instead. The first order that gives another result is shrunk: the finding lists
-    the fewest delays that still do.
+    With ``schedules=100`` it runs the function under that many adversarial orders of its
+    work instead. The first order that gives another result is reduced to the fewest
+    delays that still give it, which the finding lists.
 
-    The function makes all tensors that it needs: a failed launch breaks the device, which
-    is reset then, and loses what tensors outside hold. Its result must be the same in
-    every run.
+    The function must make all tensors that it needs, because a failed launch breaks the
+    device: it is then reset, and the contents of all tensors are lost. Its result must be
+    the same in every run.
 
     Args:
         fn: called without arguments, in a thread of its own
         sites: where to let it fail; by default everywhere, with ``schedules`` nowhere
         schedules: how many orders to try, with the seeds from 0 on
-        at_most: try no more than so many places of each site, chosen by ``seed``
+        at_most: try at most this many places of each site, chosen by ``seed``
         expected: further exceptions that are right, such as the function's own
         timeout: seconds after which a run hangs; that ends the exploration
         seed: of the sample

@@ -24,7 +24,7 @@ class Plan:
         _lazy_init()
         if _C._faultsPlanned():
             raise RuntimeError(
-                "a fault plan is in force already, and there is one at a time: leave "
+                "a fault plan is in force already, and only one is allowed at a time: leave "
                 "its context, or unset OPENREG_FAULTS"
             )
         _C._setFaultPlan(self.text)
@@ -83,7 +83,7 @@ def plan(text: str = "") -> Plan:
 
     ``WHEN`` is a number, counted from 1 in the context; ``*`` for each; or ``5%``.
     ``slow`` ends with a duration (``slow@copy:*:10ms``), ``:device=1`` limits a rule to a
-    device, ``seed=7`` seeds ``flip`` and ``%``. ``kernel-error`` is another word for
+    device, ``seed=7`` seeds ``flip`` and ``%``. ``kernel-error`` is an alias of
     ``error``. Without rules nothing fails, and the places are counted.
 
     Raises:

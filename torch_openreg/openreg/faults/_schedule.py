@@ -29,7 +29,7 @@ class Schedule:
     def __init__(self, policy: str, seed: int, delays: Iterable[int] | None):
         if policy not in SCHEDULES:
             raise ValueError(
-                f"expected a schedule of {', '.join(SCHEDULES)}, but got {policy!r}"
+                f"expected one of {', '.join(SCHEDULES)}, but got {policy!r}"
             )
         if delays is not None and policy != "adversarial":
             raise ValueError(
