@@ -64,5 +64,12 @@ def complete(app, name, source):
         source[0] = f"{title}\n{index_entries(SEARCHED[name])}{text}"
 
 
+def searched_again(app, env, added, changed, removed):
+    """Pages to read although they have not changed: Sphinx forgets the entries of pages
+    that it does not read, so the second `make docs` would lose them."""
+    return SEARCHED
+
+
 def setup(app):
     app.connect("source-read", complete)
+    app.connect("env-get-outdated", searched_again)

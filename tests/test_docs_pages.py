@@ -66,12 +66,16 @@ def test_the_index_lists_every_page_once():
 def guide(tmp_path_factory):
     """The guide, built as `make docs` does."""
     folder = tmp_path_factory.mktemp("guide")
+    build(folder)
+    return folder / "html"
+
+
+def build(folder):
     command = f"-m sphinx -W -q -b html -d {folder}/doctrees {DOCS} {folder}/html"
     result = subprocess.run(
         [sys.executable, *command.split()], capture_output=True, text=True, timeout=300
     )
     assert result.returncode == 0, result.stderr
-    return folder / "html"
 
 
 def test_the_sidebar_has_every_page_once(guide):
@@ -84,10 +88,14 @@ def test_the_sidebar_has_every_page_once(guide):
     )
 
 
-@pytest.fixture(scope="module")
-def search_index(guide):
+def index_of(guide):
     index = (guide / "searchindex.js").read_text()
     return json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))
+
+
+@pytest.fixture(scope="module")
+def search_index(guide):
+    return index_of(guide)
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +139,9 @@ def test_the_search_shows_first(query, page, search_index):
     (found,) = search_index["indexentries"][query]
     place, _, is_main = found
     assert (search_index["docnames"][place], is_main) == (page, True)
+
+
+def test_the_search_keeps_its_entries_when_one_page_is_built_again(guide, search_index):
+    (guide / "install.html").unlink()
+    build(guide.parent)
+    assert index_of(guide)["indexentries"] == search_index["indexentries"]
