@@ -22,6 +22,8 @@ import torch_openreg
 from torch_openreg import _names
 from torch_openreg._device_name import NAME
 
+from ._devices import device_behind
+
 _SHIM = re.compile(r"\baoti_torch_cpu_(\w+)(?=\()")
 _DEVICE = re.compile(r"device\(type='cpu', index=(\d+)\)")
 _DEVICE_NAME = re.compile(r"device='cpu:(\d+)'")
@@ -70,13 +72,6 @@ def _has_function(name: str) -> bool:
     return hasattr(ctypes.CDLL(library()), name)
 
 
-def _on_device(device: torch.device) -> torch.device:
-    """The device of openreg behind ``cpu:<index>``."""
-    if device.type != "cpu" or device.index is None:
-        return device
-    return torch.device(NAME, device.index)
-
-
 def name_devices(code: str) -> str:
     """Python that says ``cpu:<index>``, in the names of the device."""
     text = _DEVICE.sub(rf"device(type='{NAME}', index=\1)", code)
@@ -112,13 +107,13 @@ class OpenRegCppWrapper(CppWrapperCpu):
         self.header.splice(_HEAD)
 
     def codegen_device(self, device: torch.device) -> str:
-        return super().codegen_device(_on_device(device))
+        return super().codegen_device(device_behind(device))
 
     def generate_fallback_kernel_with_runtime_lookup_boxed(
         self, op_overload: Any, raw_args: Any, *args: Any
     ) -> None:
         moved = [
-            _on_device(value) if isinstance(value, torch.device) else value
+            device_behind(value) if isinstance(value, torch.device) else value
             for value in raw_args
         ]
         super().generate_fallback_kernel_with_runtime_lookup_boxed(

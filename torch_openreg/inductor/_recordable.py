@@ -13,13 +13,10 @@ from torch_openreg import _C, _names
 from torch_openreg._device_name import IS_CUDA, NAME
 
 from . import _shadow
+from ._devices import is_shadow
 from ._trees import OpenRegIndex
 
 _local = threading.local()
-
-
-def _is_shadow(device: torch.device | None) -> bool:
-    return device is not None and device.type == "cpu" and device.index is not None
 
 
 # --- nodes ---------------------------------------------------------------------------
@@ -60,7 +57,7 @@ def _should_partition(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_gpu(original: Callable[..., bool]) -> Callable[..., bool]:
     def is_gpu(self: Any) -> bool:
-        if getattr(_local, "asking", False) and _is_shadow(self.get_device()):
+        if getattr(_local, "asking", False) and is_shadow(self.get_device()):
             return True
         return original(self)
 
@@ -92,7 +89,7 @@ def _check_devices(original: Callable[..., Any]) -> Callable[..., Any]:
             return cudagraph_utils.format_default_skip_message(
                 "config.triton.cudagraph_trees=False, which only CUDA supports"
             )
-        return ask_as_cuda(original, nodes, _is_shadow)
+        return ask_as_cuda(original, nodes, is_shadow)
 
     return check_lowering_disable_cudagraph
 

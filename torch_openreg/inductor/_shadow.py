@@ -1,8 +1,7 @@
 """Graphs of openreg tensors, seen by Inductor as graphs of ``cpu:<index>``.
 
-The index is the mark: ``torch.device("cpu")`` is not ``torch.device("cpu", 0)``, so
-tensors that really are on the CPU are kept apart, while everything in Inductor that
-asks for ``device.type`` gets the CPU's answer.
+Everything in Inductor that asks for ``device.type`` gets the CPU's answer, and the
+index keeps tensors apart that really are on the CPU (_devices.py).
 """
 
 import contextlib
@@ -20,11 +19,12 @@ from torch.fx.node import map_aggregate
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._pytree import tree_any, tree_map
 
-from torch_openreg import _names, openreg
+from torch_openreg import _names
 from torch_openreg._device_name import NAME
 from torch_openreg.dynamo.cache_folder import say_where_to_write
 
 from . import _wrapper
+from ._devices import device_behind, shadow_of
 
 _local = threading.local()
 
@@ -42,14 +42,6 @@ def _activate() -> Iterator[None]:
         yield
     finally:
         _local.active = before
-
-
-def shadow_of(device: torch.device) -> torch.device:
-    """``cpu:<index>`` for a device of openreg; any other one is itself."""
-    if device.type != NAME:
-        return device
-    index = device.index
-    return torch.device("cpu", openreg.current_device() if index is None else index)
 
 
 def _shadow_fake(tensor: FakeTensor) -> FakeTensor:
@@ -176,6 +168,19 @@ def _get_attr(original: Callable[..., Any]) -> Callable[..., Any]:
     return get_attr
 
 
+def _constant_name(original: Callable[..., str]) -> Callable[..., str]:
+    """A constant is copied to the device that reads it, not to the CPU."""
+
+    def constant_name(
+        self: Any, name: str, device_override: torch.device | None
+    ) -> str:
+        if device_override is not None and is_active():
+            device_override = device_behind(device_override)
+        return original(self, name, device_override)
+
+    return constant_name
+
+
 # --- work without a device ------------------------------------------------------------
 
 
@@ -197,5 +202,6 @@ def install() -> None:
     for module in (utils, lowering, post_grad):
         _names.replace(module, "decode_device", _decode_device)
     _names.replace(graph, "Constant", _constant)
+    _names.replace(graph.GraphLowering, "constant_name", _constant_name)
     _names.replace(FakeTensorProp, "get_attr", _get_attr)
     _names.replace(Scheduler, "enter_context", _enter_context)
