@@ -80,3 +80,11 @@ def check_compiled(function, *calls, close=False, **options):
         for what, their, our in zip(("result", "input", "grad"), theirs, ours):
             to_rounding = close and what == "grad"
             check_same(our, their, f"call {number}: {what}", to_rounding)
+
+
+def check_eager(function, *inputs, **options):
+    """Compiled and not compiled give the same, to rounding."""
+    ours = run(compile(function, **options), inputs, DEVICE)
+    theirs = run(function, inputs, DEVICE)
+    for our, their in zip(ours, theirs, strict=True):
+        check_same(our, their, close=True)

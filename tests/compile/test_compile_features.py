@@ -1,11 +1,9 @@
 """What else torch.compile does, on the device: control flow, random numbers, operators
 and tensors of one's own, autograd and optimizers inside, and its settings."""
 
-import functools
-
 import pytest
 import torch
-from compiled import DEVICE, check_compiled, check_same, compile, move, run
+from compiled import DEVICE, check_compiled, check_eager, check_same, compile, move
 from groups import numbers
 from torch import nn
 from torch._higher_order_ops import map as map_over
@@ -17,14 +15,6 @@ from torch.nn import functional as F
 from torch.testing._internal.two_tensor import TwoTensor
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
-
-
-def check_eager(function, *inputs, **options):
-    """Compiled and not compiled give the same, to rounding."""
-    ours = run(compile(function, **options), inputs, DEVICE)
-    theirs = run(function, inputs, DEVICE)
-    for our, their in zip(ours, theirs, strict=True):
-        check_same(our, their, close=True)
 
 
 # --- control flow and sizes that depend on data -----------------------------------
@@ -164,61 +154,6 @@ def test_nested_tensors_are_compiled():
         return (x.sin() * 2).values()
 
     check_compiled(function, (numbers(6, 4, grad=True), torch.tensor([0, 2, 6])))
-
-
-# --- attention --------------------------------------------------------------------
-
-
-def causal(batch, head, q, k):
-    return q >= k
-
-
-def closer(score, batch, head, q, k):
-    return score - (q - k).abs() * 0.1
-
-
-def flexible(score):
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-    def function(q, k, v):
-        mask = create_block_mask(causal, 1, 1, 64, 64, device=q.device)
-        return flex_attention(q, k, v, score_mod=score, block_mask=mask)
-
-    return function
-
-
-@pytest.mark.parametrize("score", [None, closer])
-def test_flex_attention_is_compiled(score):
-    heads = [numbers(1, 2, 64, 16) for _ in "qkv"]
-    with torch.no_grad():
-        check_compiled(flexible(score), heads, dynamic=False)
-
-
-@pytest.mark.parametrize("score", [None, closer])
-def test_flex_attention_is_differentiated(score):
-    heads = [numbers(1, 2, 64, 16, grad=True) for _ in "qkv"]
-    check_eager(flexible(score), *heads, dynamic=False)
-
-
-def test_flex_attention_differentiates_as_attention_does():
-    heads = [numbers(1, 2, 64, 16, grad=True) for _ in "qkv"]
-    plain = functools.partial(F.scaled_dot_product_attention, is_causal=True)
-    ours, theirs = run(flexible(None), heads, DEVICE), run(plain, heads, "cpu")
-    check_same(ours[2], theirs[2], close=True)
-
-
-def test_flex_attention_tells_what_it_has_summed():
-    from torch.nn.attention.flex_attention import AuxRequest, flex_attention
-
-    def function(q, k, v):
-        return flex_attention(q, k, v, return_aux=AuxRequest(lse=True, max_scores=True))
-
-    q, k, v = move([numbers(1, 2, 8, 16) for _ in "qkv"], DEVICE)
-    output, told = compile(function)(q, k, v)
-    scores = q @ k.mT / 4
-    torch.testing.assert_close(output, scores.softmax(-1) @ v)
-    torch.testing.assert_close(told.lse, scores.logsumexp(-1))
-    torch.testing.assert_close(told.max_scores, scores.amax(-1))
 
 
 # --- autograd and optimizers inside ---------------------------------------------------
