@@ -4,7 +4,9 @@ What the checks find is in tests/test_conformance_defects.py.
 """
 
 import json
+import os
 import re
+import select
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -19,7 +21,7 @@ from torch_conformance.levels import LEVELS, NUMBERS, checks, find
 from torch_conformance.outcome import Result, Run, compare
 from torch_conformance.report import badge, html, junit
 from torch_conformance.runner import as_expected, selected
-from torch_conformance.settings import BadSettings, Settings, make
+from torch_conformance.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 KIT = ROOT / "conformance"
@@ -126,56 +128,6 @@ def test_expected_failures_must_still_fail():
     assert passed.status == "unexpected" and "take it out" in passed.message
 
 
-# --- settings -------------------------------------------------------------------
-
-
-def test_a_vendors_file_is_read(tmp_path):
-    file = tmp_path / "vendor.toml"
-    file.write_text(
-        'device = "chip"\nmodule = "torch_chip"\nabsent = ["streams"]\n'
-        "[tolerance]\nfloat32 = [0.5, 0.25]\n"
-        '[expected-failures]\n"guard.synchronizes" = "why"\n'
-    )
-    found = make(config=file, rtol=0.1)
-    assert found.device == "chip" and found.absent == ("streams",)
-    assert found.tolerance_of("float32") == (0.5, 0.25)
-    assert found.tolerance_of("float16") == (0.1, 0.1)
-    assert found.tolerance_of("int64") == (0, 0)
-    assert Settings.unpacked(found.packed()).expected == found.expected
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('devise = "x"', "the key 'devise' is not one of absent, device"),
-        ('absent = ["stream"]', "the absent part 'stream' is not one of"),
-        ('[expected-failures]\n"guard.no" = "x"', "the expected failure 'guard.no'"),
-        ("[tolerance]\nfloat32 = 3", "the tolerance of float32 is 3, not [rtol, atol]"),
-        ("absent = [", "cannot read"),
-    ],
-)
-def test_a_wrong_file_is_refused_in_words(text, words, tmp_path):
-    file = tmp_path / "vendor.toml"
-    file.write_text(text)
-    with pytest.raises(BadSettings, match=re.escape(words)):
-        make("chip", config=file)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--device", "my-chip"], "--device 'my-chip' is not a name"),
-        (["--device", "x", "--rtol", "2"], "--rtol 2.0 is not in [0, 1)"),
-        (["--device", "x", "--only", "guard.no"], "there is no check 'guard.no'"),
-        (["--device", "x", "--jobs", "0"], "--jobs 0 is not 1 or more"),
-        (["--device", "x", "--compare", "/nowhere"], "cannot read /nowhere"),
-    ],
-)
-def test_a_wrong_command_is_refused_in_words(arguments, words, capsys):
-    assert main(arguments) == 2
-    assert words in capsys.readouterr().err
-
-
 # --- what is written ------------------------------------------------------------
 
 
@@ -207,7 +159,11 @@ def test_a_comparison_names_what_changed(run):
     assert found.worse == ["guard.synchronizes"]
     assert found.better == ["guard.sets_each_device"]
     assert found.new == ["naming.has_a_name"] and found.gone == []
+    count = len(earlier.results)
     assert compare(run, run).lines() == []
+    run.results.clear()
+    (line,) = compare(run, earlier).lines()
+    assert line.endswith(f", naming.leaves_other_names_alone, {count - 8} more")
 
 
 def test_junit_has_a_case_for_each_check(run):
@@ -263,6 +219,30 @@ def test_a_hang_is_one_failed_check(run_kit):
     assert "here it hangs" in shown and "in synchronize" in shown
 
 
+@pytest.mark.slow
+def test_what_ends_the_command_ends_a_check_that_hangs(tmp_path):
+    os.mkfifo(tmp_path / "pid")
+    command = [sys.executable, "-m", "torch_conformance", *BROKEN]
+    variables = {
+        **os.environ,
+        "BROKEN": "hang",
+        "BROKEN_PID": str(tmp_path / "pid"),
+        "PYTHONPATH": str(ROOT / "tests" / "kit"),
+    }
+    process = subprocess.Popen(
+        [*command, "--only", "guard.synchronizes"],
+        env=variables,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    worker = os.pidfd_open(int((tmp_path / "pid").read_text()))
+    process.terminate()
+    assert "torch_conformance: interrupted" in process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert select.select([worker], [], [], 60)[0]  # it has ended
+    os.close(worker)
+
+
 def test_a_backend_that_cannot_be_loaded_is_reported(run_kit):
     status, shown = run_kit(*BROKEN, BROKEN="load")
     assert status == 2
@@ -273,6 +253,7 @@ def test_a_backend_that_cannot_be_loaded_is_reported(run_kit):
 def test_an_unknown_device_is_reported(run_kit):
     status, shown = run_kit("--device", "nochip", "--level", "1")
     assert status == 2 and "nochip" in shown
+    assert "--module names what to import" in shown
 
 
 # --- openreg --------------------------------------------------------------------

@@ -1,16 +1,18 @@
 """`python -m torch_conformance --device mychip`: see --help."""
 
 import argparse
+import math
+import signal
 import sys
 from pathlib import Path
 
 from . import __version__
 from .check import PARTS, base_id
-from .levels import LEVELS, NUMBERS, checks
+from .levels import LEVELS, NUMBERS, checks, is_known
 from .outcome import Run, compare
 from .report import badge, html, junit, matrix, terminal
 from .runner import run_checks, selected
-from .settings import BadSettings, make
+from .settings import BadSettings, check_files, make
 
 EPILOG = """
 `python -m torch_conformance pytorch --tests PATH --device mychip` runs PyTorch's own
@@ -93,13 +95,14 @@ def write_files(run, options):
 
 def run(options):
     """Runs the checks and returns the exit status."""
-    known = {check.id for check in checks()}
     for name in options.only:
-        if base_id(name) not in known:
+        if not is_known(name):
             raise BadSettings(f"there is no check {name!r}; --list lists them")
-    for name in ("samples", "every", "jobs"):
-        if getattr(options, name) < 1:
-            raise BadSettings(f"--{name} {getattr(options, name)} is not 1 or more")
+    for name in ("samples", "every", "jobs", "seconds"):
+        value = getattr(options, name)
+        if value is not None and not 1 <= value < math.inf:
+            raise BadSettings(f"--{name} {value} is not 1 or more")
+    check_files(options.report, options.junit, options.json, options.badge)
     settings = make(
         options.device,
         options.module,
@@ -115,8 +118,11 @@ def run(options):
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadSettings(f"cannot read {options.compare}: {error!r}") from error
     ids = selected(settings, options.level, options.only, options.every)
-    if not ids:
-        raise BadSettings(f"{options.only} selects no check of this level")
+    missing = {*map(base_id, options.only)} - {*map(base_id, ids)}
+    if missing:
+        raise BadSettings(
+            f"{', '.join(missing)}: not of level {options.level} or below"
+        )
     with terminal.progress(settings.device, len(ids)) as tell:
         results = run_checks(settings, ids, options.jobs, tell)
     found = Run(settings.device, results, about(), settings.absent)
@@ -147,5 +153,15 @@ def main(arguments=None):
         return 2
 
 
+def command():
+    """The command in a process of its own, which ends its workers when it is ended."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return main()
+    except KeyboardInterrupt:
+        print("torch_conformance: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

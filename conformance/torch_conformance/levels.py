@@ -6,6 +6,8 @@ import importlib
 import os
 import sys
 
+from .check import base_id
+
 
 @dataclasses.dataclass(frozen=True)
 class Level:
@@ -99,3 +101,11 @@ def checks(highest=None):
 def find(base):
     """The check with an id, without a case; None if there is none."""
     return next((check for check in checks() if check.id == base), None)
+
+
+def is_known(check_id):
+    """Whether there is a check with the id; with a case, whether it has the case."""
+    check = find(base_id(check_id))
+    return check is not None and (
+        check_id == check.id or check_id in [one.id for one in check.expand()]
+    )

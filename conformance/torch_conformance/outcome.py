@@ -121,10 +121,15 @@ class Comparison:
         kinds = (
             ("worse", self.worse),
             ("better", self.better),
-            ("new", self.new),
-            ("not run any more", self.gone),
+            ("new", shortened(self.new)),
+            ("not run any more", shortened(self.gone)),
         )
         return [f"{name}: {', '.join(ids)}" for name, ids in kinds if ids]
+
+
+def shortened(ids, most=8):
+    """The first, and how many more there are: another level has other checks."""
+    return [*ids[:most], f"{len(ids) - most} more"] if len(ids) > most else ids
 
 
 def compare(run, earlier):

@@ -9,8 +9,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from .check import base_id
 from .levels import checks, find
@@ -108,13 +108,17 @@ class Worker:
         except subprocess.TimeoutExpired:
             pass
 
-    def close(self):
+    def kill(self):
         """Ends the process and all that it started."""
-        self.channel.close()
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+
+    def close(self):
+        """Ends the process, and gives back what it took here."""
+        self.channel.close()
+        self.kill()
         self.process.wait()
         self.output.close()
 
@@ -125,16 +129,30 @@ class Workers:
     def __init__(self, settings):
         self.settings = settings
         self.worker = None
+        self.stopped = False
 
     def get(self):
         """A worker that has loaded the backend."""
         if self.worker is None:
             self.worker = Worker(self.settings)
+            if self.stopped:
+                self.worker.kill()
             problem = self.worker.hello()
             if problem:
                 self.drop()
+                if not self.settings.module:
+                    problem += (
+                        "\n--module names what to import, if it is not torch alone"
+                    )
                 raise BadSettings(f"the backend cannot be loaded: {problem}")
         return self.worker
+
+    def stop(self):
+        """From another thread: ends the check that runs, and lets no other run."""
+        self.stopped = True
+        worker = self.worker
+        if worker is not None:
+            worker.kill()
 
     def drop(self):
         """Ends the worker, if there is one."""
@@ -192,34 +210,27 @@ def run_checks(settings, ids, jobs=1, tell=lambda result: None):
     waiting = queue.SimpleQueue()
     for check_id in ids:
         waiting.put(check_id)
-    results, problems, lock = {}, [], threading.Lock()
+    results = {}
+    places = [Workers(settings) for _ in range(min(jobs, len(ids)))]
 
-    def work():
-        place = Workers(settings)
+    def work(place):
         try:
-            while not problems:
+            while not place.stopped:
                 check_id = waiting.get_nowait()
-                result = place.run(check_id)
-                with lock:
-                    results[check_id] = result
-                    tell(result)
+                results[check_id] = place.run(check_id)
+                tell(results[check_id])
         except queue.Empty:
             pass
-        except BaseException as error:
-            problems.append(error)
         finally:
             place.drop()
 
-    threads = [threading.Thread(target=work) for _ in range(min(jobs, len(ids)))]
-    for thread in threads:
-        thread.start()
-    try:
+    with ThreadPoolExecutor(len(places)) as pool:
+        threads = [pool.submit(work, place) for place in places]
+        try:
+            wait(threads, return_when=FIRST_EXCEPTION)  # or until Ctrl-C
+        finally:
+            for place in places:
+                place.stop()
         for thread in threads:
-            thread.join()
-    except KeyboardInterrupt as error:
-        problems.append(error)  # the threads end their workers and stop
-        for thread in threads:
-            thread.join()
-    if problems:
-        raise problems[0]
+            thread.result()
     return [results[check_id] for check_id in ids]

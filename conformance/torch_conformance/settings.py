@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
+import os
 import tomllib
 
-from .check import PARTS, base_id
-from .levels import checks
+from .check import PARTS
+from .levels import is_known
 
 # (rtol, atol) where the vendor says nothing: those of torch.testing.assert_close.
 TOLERANCES = {
@@ -16,14 +17,15 @@ TOLERANCES = {
     "complex64": (1e-5, 1e-5),
     "complex128": (1e-7, 1e-7),
 }
+# Key of the file -> what its value has to be.
 KEYS = {
-    "device",
-    "module",
-    "absent",
-    "tolerance",
-    "expected-failures",
-    "environment",
-    "pytorch-exclusions",
+    "device": "a string",
+    "module": "a string",
+    "absent": "a list of strings",
+    "tolerance": "a table",
+    "expected-failures": "a table of strings",
+    "environment": "a table of strings",
+    "pytorch-exclusions": "a table of strings",
 }
 
 
@@ -65,34 +67,68 @@ def one_of(what, name, known):
         raise BadSettings(f"{what} {name!r} is not one of {', '.join(sorted(known))}")
 
 
+def has_form(value, form):
+    """Whether a value of the file is what KEYS says."""
+    if form == "a string":
+        return isinstance(value, str)
+    if not isinstance(value, list if form.startswith("a list") else dict):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return form == "a table" or all(isinstance(part, str) for part in parts)
+
+
+def is_tolerance(pair):
+    """Whether a value of the file is [rtol, atol]."""
+    if not (isinstance(pair, list) and len(pair) == 2):
+        return False
+    return all(isinstance(n, int | float) and n >= 0 for n in pair)
+
+
 def read(path):
     """The tables of a vendor's file, checked."""
     try:
         with open(path, "rb") as file:
             found = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise BadSettings(f"cannot read {path}: {error}") from error
-    for key in found:
+    for key, value in found.items():
         one_of(f"{path}: the key", key, KEYS)
+        if not has_form(value, KEYS[key]):
+            raise BadSettings(f"{path}: {key} is {value!r}, not {KEYS[key]}")
     for part in found.get("absent", []):
         one_of(f"{path}: the absent part", part, PARTS)
-    known = {check.id for check in checks()}
     for check_id in found.get("expected-failures", {}):
-        one_of(f"{path}: the expected failure", base_id(check_id), known)
+        if not is_known(check_id):
+            raise BadSettings(
+                f"{path}: the expected failure {check_id!r} is no check; --list lists"
+                " them"
+            )
     for dtype, pair in found.get("tolerance", {}).items():
         one_of(f"{path}: the dtype", dtype, TOLERANCES)
-        if not (isinstance(pair, list) and len(pair) == 2 and min(pair) >= 0):
+        if not is_tolerance(pair):
             raise BadSettings(
                 f"{path}: the tolerance of {dtype} is {pair!r}, not [rtol, atol]"
             )
     return found
 
 
+def check_files(*paths):
+    """Refuses a file that could not be written after a run, which may take hours."""
+    for path in filter(None, paths):
+        place = path if path.exists() else path.parent
+        if path.is_dir() or not os.access(place, os.W_OK):
+            raise BadSettings(
+                f"cannot write {path}: it must be a file in a folder of yours"
+            )
+
+
 def make(device=None, module=None, config=None, rtol=None, **options):
     """Settings from the options of the command; they win over the file."""
     file = read(config) if config else {}
     device = device or file.get("device")
-    if not device or not device.isidentifier():
+    if not device:
+        raise BadSettings("--device is missing: the name of the device, as `mychip`")
+    if not device.isidentifier():
         raise BadSettings(
             f"--device {device!r} is not a name of a device, as `mychip` is"
         )

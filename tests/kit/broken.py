@@ -5,6 +5,7 @@ BROKEN names what: "crash" and "hang" in synchronize(), "load" when it is import
 
 import os
 import time
+from pathlib import Path
 
 import torch
 import torch_openreg
@@ -17,6 +18,8 @@ if HOW == "load":
 def synchronize(index=None):
     if HOW == "hang":
         print("here it hangs", flush=True)
+        if "BROKEN_PID" in os.environ:
+            Path(os.environ["BROKEN_PID"]).write_text(str(os.getpid()))
         time.sleep(1000)
     os.abort()
 

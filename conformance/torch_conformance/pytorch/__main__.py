@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from ..settings import BadSettings, make
+from ..settings import BadSettings, check_files, make
 from . import files
 from .session import Session
 
@@ -137,6 +137,9 @@ def main(arguments):
         patterns = files.EXCLUDED_TESTS | settings.exclusions
         if options.every < 1:
             raise BadSettings(f"--every {options.every} is not 1 or more")
+        if options.seconds <= 0:
+            raise BadSettings(f"--seconds {options.seconds:g} is not more than 0")
+        check_files(options.json)
         if not importlib.util.find_spec("pytest"):
             raise BadSettings(
                 "PyTorch's tests need pytest: pip install 'torch_conformance[pytorch]'"

@@ -1,6 +1,7 @@
 """Runs one test file of PyTorch's in processes of its own: a crash or a hang costs one
 test, and the tests after it run in a new process."""
 
+import contextlib
 import json
 import os
 import re
@@ -26,9 +27,7 @@ def environment(settings, folder):
     found["CI"] = ""  # else its runner wants a package for reports
     found.setdefault("PYTORCH_TEST_WITH_SLOW", "0")
     found.setdefault("PYTORCH_PRINT_REPRO_ON_FAILURE", "0")
-    found["PYTHONPATH"] = os.pathsep.join(
-        [str(folder), os.environ.get("PYTHONPATH", "")]
-    )
+    found["PYTHONPATH"] = os.pathsep.join([str(folder), found.get("PYTHONPATH", "")])
     if settings.module:
         found["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     return found
@@ -64,7 +63,12 @@ class Session:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
-            ending = self._watch(process, record)
+            try:
+                ending = self._watch(process, record)
+            finally:  # what a test started ends with it, and all after Ctrl-C
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
             lines = [json.loads(line) for line in record.read_text().splitlines()]
             return lines, ending, output.read_text(errors="replace")[-3000:]
 
@@ -81,8 +85,6 @@ class Session:
                 if now != size:
                     size, since = now, time.monotonic()
                 elif time.monotonic() - since > self.seconds:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
                     return None, f"no progress in {self.seconds:g} s"
 
     def collect(self):

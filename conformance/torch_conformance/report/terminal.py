@@ -80,12 +80,13 @@ def show(run, guide, whole=True):
     if whole:
         console.print(level_table(run))
     show_failures(console, run.bad, guide)
-    count = len(run.results)
+    goods = [result.good for result in run.results if result.good is not None]
+    hold = f"{sum(goods)} of {len(goods)} checks hold"
     console.print(
-        f"\n{run.device}: level {run.level}, {count - len(run.bad)} of {count} checks"
-        f" hold, {sum(result.seconds for result in run.results):.0f} s."
+        f"\n{run.device}: level {run.level}, {hold},"
+        f" {sum(result.seconds for result in run.results):.0f} s."
         if whole
-        else f"\n{count - len(run.bad)} of {count} checks hold."
+        else f"\n{hold}."
     )
     if run.bad:
         first = base_id(run.bad[0].id)
