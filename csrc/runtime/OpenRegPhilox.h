@@ -27,14 +27,15 @@ struct PhiloxBlock {
 };
 
 // docs:begin philox
+inline constexpr uint32_t kPhiloxMultipliers[] = {0xD2511F53, 0xCD9E8D57};
+inline constexpr uint32_t kPhiloxSteps[] = {0x9E3779B9, 0xBB67AE85};
+inline constexpr int kPhiloxRounds = 10;
+
 /// The numbers of thread `thread` at a multiple of four of the offset.
 inline PhiloxBlock philox(
     uint64_t seed,
     uint64_t offset,
     uint64_t thread) noexcept {
-  constexpr uint32_t kMultipliers[] = {0xD2511F53, 0xCD9E8D57};
-  constexpr uint32_t kSteps[] = {0x9E3779B9, 0xBB67AE85};
-  constexpr int kRounds = 10;
   const auto low = [](uint64_t word) { return static_cast<uint32_t>(word); };
   const auto high = [](uint64_t word) {
     return static_cast<uint32_t>(word >> 32);
@@ -42,15 +43,15 @@ inline PhiloxBlock philox(
   uint32_t a = low(offset / 4), b = high(offset / 4);
   uint32_t c = low(thread), d = high(thread);
   uint32_t first = low(seed), second = high(seed);
-  for (int round = 0; round < kRounds; ++round) {
-    const uint64_t one = static_cast<uint64_t>(kMultipliers[0]) * a;
-    const uint64_t two = static_cast<uint64_t>(kMultipliers[1]) * c;
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const uint64_t one = static_cast<uint64_t>(kPhiloxMultipliers[0]) * a;
+    const uint64_t two = static_cast<uint64_t>(kPhiloxMultipliers[1]) * c;
     a = high(two) ^ b ^ first;
     b = low(two);
     c = high(one) ^ d ^ second;
     d = low(one);
-    first += kSteps[0];
-    second += kSteps[1];
+    first += kPhiloxSteps[0];
+    second += kPhiloxSteps[1];
   }
   return {{a, b, c, d}};
 }

@@ -6,7 +6,78 @@
 
 #include <numeric>
 
+#ifdef OPENREG_WITH_VECTORS
+#include <immintrin.h>
+#endif
+
 namespace at::native::openreg {
+namespace {
+
+#ifdef OPENREG_WITH_VECTORS
+/// philox() of all threads of a batch. A multiplication of vectors takes the low half of
+/// each 64 bits, so a vector has a word of every other thread: of those with even
+/// numbers, or of their neighbours.
+[[gnu::target("avx2")]] void makeWordsInVectors(
+    uint64_t seed,
+    uint64_t offset,
+    DrawBatch& batch) {
+  const __m256i multipliers[] = {
+      _mm256_set1_epi64x(c10::openreg::kPhiloxMultipliers[0]),
+      _mm256_set1_epi64x(c10::openreg::kPhiloxMultipliers[1])};
+  const auto position = static_cast<int64_t>(offset / 4);
+  for (int64_t i = 0; i < DrawBatch::kThreads; i += 8) {
+    __m256i words[2][4];
+    for (int64_t odd = 0; odd < 2; ++odd) {
+      __m256i a = _mm256_set1_epi64x(position);
+      __m256i b = _mm256_set1_epi64x(position >> 32);
+      __m256i c = _mm256_add_epi64(
+          _mm256_set1_epi64x(batch.thread + i + odd),
+          _mm256_setr_epi64x(0, 2, 4, 6));
+      __m256i d = _mm256_srli_epi64(c, 32);
+      auto first = static_cast<uint32_t>(seed);
+      auto second = static_cast<uint32_t>(seed >> 32);
+      for (int round = 0; round < c10::openreg::kPhiloxRounds; ++round) {
+        const __m256i one = _mm256_mul_epu32(a, multipliers[0]);
+        const __m256i two = _mm256_mul_epu32(c, multipliers[1]);
+        a = _mm256_xor_si256(_mm256_srli_epi64(two, 32), b);
+        a = _mm256_xor_si256(a, _mm256_set1_epi64x(first));
+        b = two;
+        c = _mm256_xor_si256(_mm256_srli_epi64(one, 32), d);
+        c = _mm256_xor_si256(c, _mm256_set1_epi64x(second));
+        d = one;
+        first += c10::openreg::kPhiloxSteps[0];
+        second += c10::openreg::kPhiloxSteps[1];
+      }
+      words[odd][0] = a, words[odd][1] = b;
+      words[odd][2] = c, words[odd][3] = d;
+    }
+    for (int word = 0; word < 4; ++word) {
+      const __m256i neighbours = _mm256_slli_epi64(words[1][word], 32);
+      _mm256_storeu_si256(
+          reinterpret_cast<__m256i*>(&batch.words[word][i]),
+          _mm256_blend_epi32(words[0][word], neighbours, 0b10101010));
+    }
+  }
+}
+#endif
+
+/// Of the threads of a batch, at a multiple of four of the offset.
+void makeWords(uint64_t seed, uint64_t offset, DrawBatch& batch) {
+#ifdef OPENREG_WITH_VECTORS
+  if (processorHasVectors()) {
+    return makeWordsInVectors(seed, offset, batch);
+  }
+#endif
+  const auto thread = static_cast<uint64_t>(batch.thread);
+  for (uint64_t i = 0; i < DrawBatch::kThreads; ++i) {
+    const auto block = c10::openreg::philox(seed, offset, thread + i);
+    for (int word = 0; word < 4; ++word) {
+      batch.words[word][i] = block.words[word];
+    }
+  }
+}
+
+} // namespace
 
 OpenRegStream drawingStreamOf(const TensorBase& tensor) {
   TORCH_CHECK(
@@ -41,19 +112,9 @@ void drawBlocks(
       batch.round = number / inRound;
       batch.thread = number % inRound * DrawBatch::kThreads;
       batch.count = std::min(DrawBatch::kThreads, grid.threads - batch.thread);
-      inVectors([&] {
-        const uint64_t seed = point.seed;
-        const uint64_t offset =
-            point.offset + static_cast<uint64_t>(batch.round) * 4;
-        const auto thread = static_cast<uint64_t>(batch.thread);
-        auto& words = batch.words;
-        for (uint64_t i = 0; i < DrawBatch::kThreads; ++i) {
-          const auto block = c10::openreg::philox(seed, offset, thread + i);
-          for (int word = 0; word < 4; ++word) {
-            words[word][i] = block.words[word];
-          }
-        }
-      });
+      const uint64_t offset =
+          point.offset + static_cast<uint64_t>(batch.round) * 4;
+      makeWords(point.seed, offset, batch);
       visit(batch);
     }
   };

@@ -1,6 +1,6 @@
 #include "aten/native/PhiloxFills.h"
 
-#include "aten/native/PhiloxMath.h"
+#include "aten/native/PhiloxNormals.h"
 #include "aten/native/PhiloxRows.h"
 
 #include <ATen/Dispatch_v2.h>
@@ -60,6 +60,43 @@ void fillFrom(
       iter,
       generator,
       {name, kUnroll<C>, each<draw>(number), storeAs<C>(iter.dtype())});
+}
+
+/// For Fill::make: `number(normal)` of each of the normal numbers.
+template <class C, class Number>
+decltype(Fill<C>::make) eachNormal(Number number) {
+  if constexpr (std::is_same_v<C, double>) {
+    return each<gpu::wideNormalsOf>(number);
+  } else {
+    return [=](const DrawBatch& batch, typename Fill<C>::Row* rows) {
+      inVectors([&] {
+        const Number numberOf = number;
+        const auto& words = batch.words;
+        auto* const to = rows;
+        gpu::normalsOfPairs(words[0], words[1], to[0], to[1]);
+        gpu::normalsOfPairs(words[2], words[3], to[2], to[3]);
+        for (int n = 0; n < kUnroll<C>; ++n) {
+          for (int64_t i = 0; i < DrawBatch::kThreads; ++i) {
+            to[n][i] = numberOf(to[n][i]);
+          }
+        }
+      });
+    };
+  }
+}
+
+/// Fills with `number(normal)`.
+template <class C, class Number>
+void fillFromNormals(
+    const char* name,
+    TensorIteratorBase& iter,
+    const MaybeGenerator& generator,
+    C,
+    Number number) {
+  fillWith<C>(
+      iter,
+      generator,
+      {name, kUnroll<C>, eachNormal<C>(number), storeAs<C>(iter.dtype())});
 }
 
 template <class C>
@@ -134,7 +171,7 @@ struct Normal {
     auto iter = TensorIterator::borrowing_nullary_op(self);
     forFloats(iter.dtype(), [&]<class C>(C c) {
       const Line<C> line{static_cast<C>(std), static_cast<C>(mean)};
-      fillFrom<gpu::normalsOfBlock<C>>("normal_", iter, generator, c, line);
+      fillFromNormals("normal_", iter, generator, c, line);
     });
   }
 };
@@ -148,10 +185,9 @@ struct LogNormal {
       const MaybeGenerator& generator) const {
     forFloats(iter.dtype(), [&]<class C>(C c) {
       const Line<C> line{static_cast<C>(std), static_cast<C>(mean)};
-      fillFrom<gpu::normalsOfBlock<C>>(
-          "log_normal_", iter, generator, c, [=](C n) {
-            return gpu::fastExp(line(n));
-          });
+      fillFromNormals("log_normal_", iter, generator, c, [=](C normal) {
+        return gpu::fastExp(line(normal));
+      });
     });
   }
 };

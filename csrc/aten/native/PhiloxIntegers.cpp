@@ -34,9 +34,17 @@ decltype(Fill<int64_t>::make) rests(uint64_t range, uint64_t base) {
       return static_cast<int64_t>((word & mask) + base);
     });
   }
+  // 1 / range in 64 bits, rounded up.
+  const uint64_t part = std::numeric_limits<uint64_t>::max() / range + 1;
   return each<words>([=]<class Word>(Word word) {
-    // A division of 32 bits takes a fraction of the time.
-    const uint64_t rest = word % static_cast<Word>(range);
+    uint64_t rest;
+    if constexpr (sizeof(Word) == 4) {
+      // The fraction of word / range, times the range: exact, and faster than a division.
+      const unsigned __int128 fraction = part * word;
+      rest = static_cast<uint64_t>((fraction * range) >> 64);
+    } else {
+      rest = word % range;
+    }
     return static_cast<int64_t>(rest + base);
   });
 }

@@ -95,14 +95,20 @@ inline float exp2InHardware(float x) {
   return exponent < -126 ? 0 : static_cast<float>(truncated(fraction) * power);
 }
 
-/// The sine of an angle in [0, 2 pi], if `quarters` is 0; if it is 1, the cosine. The
-/// hardware has 2^25 steps in a turn.
+/// At which step of a turn an angle is. The hardware has 2^25 of them.
+inline int32_t turnStep(float angle) {
+  constexpr float kTurn = 0x1.45F306p-3f; // 1 / (2 pi)
+  const float turns = angle * kTurn;
+  // The product is to be rounded towards zero: one less if it was rounded up.
+  const int32_t less = fused(angle, kTurn, -turns) < 0 ? 1 : 0;
+  return static_cast<int32_t>(
+      std::bit_cast<float>(std::bit_cast<int32_t>(turns) - less) * 0x1p25f);
+}
+
+/// The sine of an angle in [0, 2 pi], if `quarters` is 0; if it is 1, the cosine.
 inline float sineInHardware(float angle, int32_t quarters) {
-  constexpr double kTurn = 0x1.45F306p-3; // 1 / (2 pi), in 24 bits
   constexpr int32_t kQuarter = 1 << 23;
-  const float turns = truncated(static_cast<double>(angle) * kTurn);
-  const int32_t step =
-      static_cast<int32_t>(turns * 0x1p25f) + quarters * kQuarter;
+  const int32_t step = turnStep(angle) + quarters * kQuarter;
   const int32_t quarter = step >> 23;
   // Backwards in each second quarter.
   const int32_t place = (step ^ -(quarter & 1)) & (kQuarter - 1);
@@ -135,14 +141,21 @@ inline double fastTan(double x) {
 
 // --- normal numbers ---
 
-inline std::pair<float, float> normalsOf(uint32_t first, uint32_t second) {
+inline float normalSize(uint32_t word) {
+  return std::sqrt(-2.0f * log(uniformOf(word)));
+}
+inline float normalAngle(uint32_t word) {
   constexpr float kUnit = 0x1p-32f * (2 * std::numbers::pi_v<float>);
-  const float angle = fused(static_cast<float>(second), kUnit, kUnit / 2);
-  const float size = std::sqrt(-2.0f * log(uniformOf(first)));
+  return fused(static_cast<float>(word), kUnit, kUnit / 2);
+}
+
+/// PhiloxNormals.h has the same for many pairs.
+inline std::pair<float, float> normalsOf(uint32_t first, uint32_t second) {
+  const float size = normalSize(first), angle = normalAngle(second);
   return {sineInHardware(angle, 0) * size, sineInHardware(angle, 1) * size};
 }
 
-/// Both of a block.
+/// Both of a block, in 64 bits.
 inline std::array<double, 2> wideNormalsOf(const PhiloxBlock& block) {
   const auto& w = block.words;
   const double size = std::sqrt(-2.0 * std::log(uniformOf(w[0], w[1])));
@@ -165,18 +178,6 @@ inline std::array<double, 2> wideNormalsOf(const PhiloxBlock& block) {
       return {-sine * size, -cosine * size};
     default:
       return {-cosine * size, sine * size};
-  }
-}
-
-/// All of a block.
-template <class C>
-std::array<C, kUnroll<C>> normalsOfBlock(const PhiloxBlock& block) {
-  if constexpr (std::is_same_v<C, double>) {
-    return wideNormalsOf(block);
-  } else {
-    const auto [a, b] = normalsOf(block.words[0], block.words[1]);
-    const auto [c, d] = normalsOf(block.words[2], block.words[3]);
-    return {a, b, c, d};
   }
 }
 
