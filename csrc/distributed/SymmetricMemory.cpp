@@ -187,9 +187,7 @@ class PeerMemory final : public symmetric::SymmetricMemory {
     Invitation offer;
     TORCH_CHECK(
         bytes.size() == sizeof(offer),
-        "a rank offers symmetric memory in another format; do all ranks run "
-        "the same "
-        "version of torch_openreg?");
+        "a rank runs another version of torch_openreg; install one for all");
     std::memcpy(&offer, bytes.data(), sizeof(offer));
     TORCH_CHECK_VALUE(
         offer.bytes == own_.bytes && offer.padBytes == own_.padBytes,
