@@ -209,6 +209,14 @@ def test_an_output_that_was_overwritten_says_so(use):
             use(tensor)
 
 
+def test_an_output_of_a_replay_is_the_same_tensor_in_the_next():
+    f, x = recorded(wave), torch.ones(4, device=DEVICE)
+    for _ in range(3):
+        old = f(x)
+    f(x * 2)
+    assert torch.equal(old, wave(x * 2))
+
+
 def test_outputs_of_one_step_live_until_the_next_begins():
     f, x = recorded(wave), torch.ones(4, device=DEVICE)
     for _ in range(4):
