@@ -66,5 +66,6 @@ def build(name, arguments):
     for path in (folder / "csrc").rglob("*.*"):
         if path.relative_to(folder).as_posix() not in files:
             path.unlink()  # of an earlier version
-    run_in(folder, sys.executable, "setup.py", "-q", "build_ext", "-i")
+    made = run_in(folder, sys.executable, "setup.py", "-q", "build_ext", "-i")
+    assert "warning:" not in made.stdout + made.stderr, made.stdout
     return folder

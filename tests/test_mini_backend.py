@@ -155,9 +155,16 @@ CASES = {
     "torch.accelerator.current_accelerator()": "mini",
     "torch.mini.device('mini:1').__enter__()": "None",
     "torch.ones(1).mini().device": "mini:1",
-    # The generators: seeded by torch, equal to the CPU's, and with a state.
+    "torch.empty(0).mini().set_(torch.ones(4).mini().untyped_storage(), 1, (1, 2))"
+    ".tolist()": "[[1.0, 1.0]]",
+    "torch.empty(0).mini().set_(torch.ones(4).untyped_storage())": "RuntimeError Attempte"
+    "d to set the storage of a tensor on device",
+    # The generators: seeded by torch, equal to the CPU's, each device's its own, and with
+    # a state.
     "(torch.manual_seed(3), torch.rand(2, device='mini:0'))[1].tolist() =="
     " (torch.manual_seed(3), torch.rand(2))[1].tolist()": "True",
+    "(torch.manual_seed(3), torch.randperm(9, device='mini:0'), torch.randperm(9, device="
+    "'mini:1'))[2].tolist() == (torch.manual_seed(3), torch.randperm(9))[1].tolist()": "True",
     "(g := torch.Generator('mini').manual_seed(5)).device": "mini:1",
     "(h := g.clone_state()).device": "mini:1",
     "torch.randn(3, generator=g, device='mini').equal("

@@ -30,7 +30,7 @@ EXCEPTIONS = {
 REPLACED = {"setup.py", "csrc/parts.h"}
 
 # What torch.mychip has of each option.
-ADDITIONS = """
+ADDITIONS = """\
 <% if streams %>
 from .streams import (  # noqa: E402
     Event as Event,
@@ -42,21 +42,21 @@ from .streams import (  # noqa: E402
     stream as stream,
     synchronize as synchronize,
 )
-<% endif %>
+<% endif -%>
 <% if kernels %>
 from . import dynamo as dynamo  # noqa: E402
 from .random_state import (  # noqa: E402
     get_rng_state as get_rng_state,
     set_rng_state as set_rng_state,
 )
-<% endif %>
+<% endif -%>
 <% if autocast %>
 from .amp import get_amp_supported_dtype as get_amp_supported_dtype  # noqa: E402
-<% endif %>
+<% endif -%>
 <% if process_group %>
 if torch.distributed.is_available():
     from . import distributed as distributed
-<% endif %>
+<% endif -%>
 """
 
 

@@ -46,20 +46,15 @@ Tensor& set_offset(
     int64_t offset,
     IntArrayRef size,
     IntArrayRef stride) {
-  self.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
-  self.unsafeGetTensorImpl()->set_storage_offset(offset);
-  self.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
-  const size_t bytes =
-      at::detail::computeStorageNbytes(size, stride, self.itemsize(), offset);
-  if (self.numel() > 0 && bytes > self.storage().nbytes()) {
-    native::resize_bytes_nocuda(self.storage(), bytes);
+  const size_t bytes = stride.data()
+      ? at::detail::computeStorageNbytes(size, stride, self.itemsize(), offset)
+      : at::detail::computeStorageNbytesContiguous(
+            size, self.itemsize(), offset);
+  if (bytes > storage.nbytes()) {
+    native::resize_bytes_nocuda(storage, bytes);
   }
-  return self;
-}
-
-Tensor& set_storage(Tensor& self, Storage storage) {
-  const auto size = static_cast<int64_t>(storage.nbytes() / self.itemsize());
-  return set_offset(self, storage, 0, {size}, {1});
+  return native::set_storage_cpu_(
+      self, std::move(storage), offset, size, stride);
 }
 
 // The bytes from the first element to the last, on the host.
@@ -130,6 +125,7 @@ Tensor relu(const Tensor& self) {
 // compared first; numbers and lengths of sequences may be on the CPU. CPU kernels insist on
 // a CPU generator, so a temporary one gets the state of ours.
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  IValue* generator = nullptr;
   Generator ours, lent;
   std::optional<Device> common;
   const auto& arguments = op.schema().arguments();
@@ -148,13 +144,16 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     } else if (value.isTensorList()) {
       std::ranges::for_each(value.toTensorVector(), check);
     } else if (arguments[i].type()->str() == "Generator?") {
-      ours = value.isNone() ? globalContext().defaultGenerator(kPrivateUse1)
-                            : value.toGenerator();
-      const auto from = ours.device();
-      TORCH_CHECK(!from.is_cpu(), "mini takes no generator of ", from);
-      value = lent = at::detail::createCPUGenerator();
-      lent.set_state(ours.get_state());
+      generator = &value;
     }
+  }
+  if (generator) {
+    ours = generator->toOptional<Generator>().value_or(
+        globalContext().defaultGenerator(common.value_or(kPrivateUse1)));
+    const auto from = ours.device();
+    TORCH_CHECK(!from.is_cpu(), "mini takes no generator of ", from);
+    *generator = lent = at::detail::createCPUGenerator();
+    lent.set_state(ours.get_state());
   }
   native::cpu_fallback(op, stack, /*error_on_views=*/true);
   if (lent.defined()) {
@@ -170,7 +169,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", mini::empty);
   m.impl("empty_strided", mini::empty_strided);
   m.impl("relu", mini::relu);
-  m.impl("set_.source_Storage", mini::set_storage);
+  m.impl("set_.source_Storage", native::set_);
   m.impl("set_.source_Storage_storage_offset", mini::set_offset);
   m.impl("unfold", native::unfold);
   m.impl("view", [](const Tensor& self, IntArrayRef size) {

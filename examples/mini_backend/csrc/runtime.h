@@ -9,7 +9,7 @@
 namespace mini {
 using namespace c10;
 
-// Work is done when a call returns, so a device has one stream, and nothing waits.
+// Without streams: work is done when a call returns, and nothing waits.
 struct MiniGuard : impl::DeviceGuardImplInterface {
   DeviceType type() const override {
     return DeviceType::PrivateUse1;

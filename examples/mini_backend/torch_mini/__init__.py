@@ -23,7 +23,7 @@ torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
 device_count = torch._C._accelerator_hooks_device_count
 current_device = torch.accelerator.current_device_index
 manual_seed_all = torch.ops.mini.manual_seed_all
-_is_in_bad_fork = bool  # False: there are no threads that a fork could lose
+_is_in_bad_fork = bool  # False: without streams there are no threads to lose
 
 
 def is_available():

@@ -116,7 +116,7 @@ struct BinaryKernel final : Meta {
     }
     const DeviceGuard on(this->device(0));
     miniLaunch([loop, function, count = this->numel()]() mutable {
-      DimVector at(loop.shape.size(), 0);
+      std::vector<int64_t> at(loop.shape.size());
       for (int64_t n = 0; n < count; ++n) {
         *reinterpret_cast<float*>(loop.data[0]) =
             function(loop.at(1), loop.at(2));
