@@ -2,8 +2,10 @@
 tests/test_ladder.py builds it."""
 
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from torch_openreg.new import _template
@@ -56,6 +58,19 @@ def test_the_checklist_names_functions_that_are_there(whole):
     found = re.findall(r"`(k?[zZ]ephyr\w+)", list_of)
     assert len(found) > 10
     assert [name for name in found if name not in code] == []
+
+
+@pytest.mark.parametrize("left_out", [[], ["--no-streams", "--no-kernels"]])
+def test_the_python_code_is_formatted(left_out, own_template):
+    ruff = shutil.which("ruff", path=Path(sys.executable).parent)
+    if not ruff:
+        pytest.skip("ruff is not installed")
+    main(["mychip", *left_out])
+    for command in (["check"], ["format", "--diff"]):
+        found = subprocess.run(
+            [ruff, *command, "--isolated", "."], capture_output=True, text=True
+        )
+        assert found.returncode == 0, found.stdout
 
 
 def test_an_option_that_is_left_out_leaves_nothing(own_template):
@@ -140,6 +155,16 @@ def test_an_update_brings_changes_and_keeps_those_of_the_vendor(whole, monkeypat
 def test_a_package_from_elsewhere_cannot_be_updated(own_template):
     with pytest.raises(SystemExit, match="has no .copier-answers.yml"):
         main(["--update", str(own_template)])
+
+
+def test_what_stands_in_the_way_of_an_update_is_told(whole, own_template, monkeypatch):
+    with pytest.raises(SystemExit, match="only supported in git-tracked"):
+        main(["--update", str(whole)])
+    shutil.rmtree(own_template / "cache")  # and its versions
+    answers = whole / ".copier-answers.yml"
+    answers.write_text(answers.read_text().replace("+g", "+gf"))
+    with pytest.raises(SystemExit, match="does not have: update it with the account"):
+        main(["--update", str(whole)])
 
 
 def test_without_copier_the_command_says_what_to_install(monkeypatch):

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ._repository import has_version, template_repository
+
 PROG = "python -m torch_openreg.new"
 DESCRIPTION = """
 Writes a PyTorch backend for a device of your own: a package that builds and trains at
@@ -93,29 +95,39 @@ NEXT = """
 
     cd {folder}  # from the folder above, Python would take it for the module
     pip install --no-build-isolation -e .
-    TORCH_DEVICE_BACKEND_AUTOLOAD=0 python -m torch_conformance --device {name} \\
-        --module torch_{name} --level 6 --config vendor.toml
+    TORCH_DEVICE_BACKEND_AUTOLOAD=0 python -m torch_conformance \\
+        --config vendor.toml --module torch_{name} --level 6
 
 PORTING.md says what to replace when the chip is there.
 """
+
+
+def update(folder: Path, copier: Any) -> None:
+    """Merges what has changed in the template since a package was made."""
+    answers = folder / ".copier-answers.yml"
+    if not answers.exists():
+        raise SystemExit(f"{folder} has no {answers.name}: it was not made by {PROG}")
+    made = dict(re.findall(r"^(_\w+): (.*)$", answers.read_text(), re.M))
+    repository = template_repository()
+    known = has_version(repository, made.get("_commit", ""))
+    if made.get("_src_path") != str(repository) or not known:
+        raise SystemExit(
+            f"{folder} was made from {made.get('_commit')} of {made.get('_src_path')}, "
+            f"which {repository} does not have: update it with the account that made it"
+        )
+    try:
+        copier.run_update(str(folder), defaults=True, overwrite=True, quiet=True)
+    except copier.errors.UserMessageError as error:
+        raise SystemExit(f"{folder} cannot be updated: {error}") from None
+    print(f"{folder} is up to date: `git diff` shows what has changed")
 
 
 def main(arguments: list[str]) -> None:
     """Runs the command."""
     options = make_parser().parse_args(arguments)
     copier = load_copier()
-    from ._repository import template_repository
-
     if options.update:
-        if not (options.update / ".copier-answers.yml").exists():
-            raise SystemExit(
-                f"{options.update} has no .copier-answers.yml: it was not made by {PROG}"
-            )
-        template_repository()
-        copier.run_update(
-            str(options.update), defaults=True, overwrite=True, quiet=True
-        )
-        print(f"{options.update} is up to date: `git diff` shows what has changed")
+        update(options.update, copier)
         return
     name = check_name(options.name)
     folder = options.to or Path(f"torch_{name}")

@@ -41,6 +41,13 @@ def template_repository() -> Path:
         git(folder, "add", "-A")
         if git(folder, "status", "--porcelain"):
             git(folder, "commit", "-q", "-m", "The template of torch_openreg")
-            versions = git(folder, "rev-list", "--count", "HEAD").strip()
-            git(folder, "tag", f"v1.0.{versions}")
+            number = git(folder, "rev-list", "--count", "HEAD").strip()
+            tree = git(folder, "rev-parse", "--short=8", "HEAD^{tree}").strip()
+            # Another account counts for itself: the content makes the name unique.
+            git(folder, "tag", f"v1.0.{number}+g{tree}")
     return folder
+
+
+def has_version(folder: Path, name: str) -> bool:
+    """Whether a package can be compared with the version it was made from."""
+    return bool(name) and bool(git(folder, "tag", "--list", name))
