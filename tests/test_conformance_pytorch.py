@@ -14,7 +14,7 @@ from torch_conformance.__main__ import main
 from torch_conformance.pytorch import files
 from torch_conformance.pytorch.__main__ import parser, run_file, show, twin
 from torch_conformance.pytorch.session import Session
-from torch_conformance.settings import Settings
+from torch_conformance.settings import BadSettings, Settings
 
 TESTS = Path(__file__).parent / "pytorch"
 PROJECT = "conformance/pyproject.toml"
@@ -92,6 +92,22 @@ def test_a_missing_pytest_is_named_with_the_extra_that_has_it(monkeypatch, capsy
     assert project["optional-dependencies"] == {"pytorch": ["pytest"]}
 
 
+def test_a_file_that_cannot_be_collected_is_told_in_full(monkeypatch, capsys):
+    def collect(self):
+        raise BadSettings(f"{self.path.name} cannot be collected: status 2\nline 2")
+
+    monkeypatch.setattr(Session, "collect", collect)
+    options = parser().parse_args(["--tests", "."])
+    show([run_file(Path("test_nn.py"), Settings("mychip"), options, {})])
+    shown = capsys.readouterr().out
+    assert "test_nn.py cannot be collected: status 2\nline 2\n" in shown
+
+
+def test_a_device_that_is_not_there_is_refused_at_once(capsys):
+    assert main(["pytorch", "--tests", str(TESTS), "--device", "nochip"]) == 2
+    assert "start of device string: nochip" in capsys.readouterr().err
+
+
 def test_the_cpus_twin_of_a_test():
     test = "TestGenericOPENREG::test_devices_openreg_float32"
     assert twin(test, "openreg") == "TestGenericCPU::test_devices_cpu_float32"
@@ -115,6 +131,8 @@ def test_files_that_are_not_for_any_device_are_left_out(tmp_path):
         (["--tests", "/nowhere"], "--tests /nowhere does not exist"),
         (["--tests", str(TESTS.parent / "kit")], "no device-generic test files"),
         (["--tests", str(TESTS), "--every", "0"], "--every 0 is not 1 or more"),
+        (["--tests", str(TESTS), "--seconds", "0"], "--seconds 0 is not more than 0"),
+        (["--tests", str(TESTS), "--json", "/nowhere/x"], "cannot write /nowhere/x"),
     ],
 )
 def test_a_wrong_command_is_refused_in_words(arguments, words, capsys):

@@ -172,6 +172,15 @@ class Workers:
         return as_expected(result, self.settings.expected)
 
 
+def expect_loadable(settings):
+    """Refuses settings whose backend cannot be loaded, or does not have the device."""
+    place = Workers(settings)
+    try:
+        place.get()
+    finally:
+        place.drop()
+
+
 def as_expected(result, expected):
     """The result in the light of the failures that the vendor expects."""
     reason = expected.get(result.id, expected.get(base_id(result.id)))

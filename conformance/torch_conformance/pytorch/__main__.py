@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from ..runner import expect_loadable
 from ..settings import BadSettings, check_files, make
 from . import files
 from .session import Session
@@ -116,12 +117,14 @@ def show(reports):
             report.skipped,
             sum(report.excluded.values()),
         )
-        problem = report.problem.splitlines()[:1]
-        table.add_row(report.name, *(str(n or "") for n in counts), "".join(problem))
+        state = "not run" if report.problem else ""
+        table.add_row(report.name, *(str(n or "") for n in counts), state)
     console.print(table)
     for line in reasons(reports):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     for report in reports:
+        if report.problem:
+            console.print(report.problem, markup=False, highlight=False)
         for test, found in report.bad.items():
             lines = found["text"].strip().splitlines() or [""]
             told = lines[-1] if found["outcome"] == "failed" else lines[0]
@@ -149,6 +152,7 @@ def main(arguments):
         found = files.find(options.tests.resolve(), options.file)
         if not found:
             raise BadSettings(f"{options.tests} has no device-generic test files")
+        expect_loadable(settings)
     except BadSettings as error:
         print(f"torch_conformance: {error}", file=sys.stderr)
         return 2

@@ -17,6 +17,7 @@ from .files import excluded
 from .reporter import RECORD, SETTINGS, WANTED
 
 PLUGIN = f"{__package__}.reporter"
+START_SECONDS = 600  # for the import of a file and its tests, of which some have 30 000
 # Neither the settings nor the plugins of a checkout, some of which are not installed.
 FLAGS = ["-q", "-p", "no:cacheprovider", "-p", PLUGIN, "--noconftest", "--tb=short"]
 
@@ -64,7 +65,7 @@ class Session:
                     start_new_session=True,
                 )
             try:
-                ending = self._watch(process, record)
+                ending = self._watch(process, record, wanted is not None)
             finally:  # what a test started ends with it, and all after Ctrl-C
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -72,7 +73,7 @@ class Session:
             lines = [json.loads(line) for line in record.read_text().splitlines()]
             return lines, ending, output.read_text(errors="replace")[-3000:]
 
-    def _watch(self, process, record):
+    def _watch(self, process, record, runs_tests):
         """Waits for the end, or until nothing was recorded for too long."""
         size, since = -1, time.monotonic()
         while True:
@@ -84,8 +85,10 @@ class Session:
                 now = record.stat().st_size
                 if now != size:
                     size, since = now, time.monotonic()
-                elif time.monotonic() - since > self.seconds:
-                    return None, f"no progress in {self.seconds:g} s"
+                started = runs_tests and size > 0
+                limit = self.seconds if started else max(self.seconds, START_SECONDS)
+                if time.monotonic() - since > limit:
+                    return None, f"no progress in {limit:g} s"
 
     def collect(self):
         """The ids of the device's tests and of the CPU's, without the file's name."""
