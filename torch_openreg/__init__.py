@@ -23,8 +23,8 @@ _loaded = False
 def _autoload() -> None:
     """Put the device into torch; once, however often it is called."""
     global _loaded
-    # If this package is imported first, torch comes back here from its import,
-    # and the work is done by the time that ends.
+    # If torch is not imported yet, its import calls this function again, and has done
+    # the work when it ends.
     import torch  # noqa: F401
 
     if _loaded:
@@ -54,7 +54,7 @@ def _autoload() -> None:
 
 
 def _add_device() -> None:
-    """Give PyTorch's place for backends from outside the name of the device."""
+    """Give PyTorch's slot for out-of-tree backends the name of the device."""
     import torch
 
     # The slot first: loading the library fills it with kernels.
@@ -103,7 +103,7 @@ def _load_packages() -> None:
 
 
 def _check_slot(holder: str) -> None:
-    """PyTorch has one place for a backend from outside; see that it is free."""
+    """PyTorch has one slot for an out-of-tree backend; check that it is free."""
     if holder != "privateuseone":
         raise RuntimeError(
             f"torch_openreg cannot add the device 'openreg': the backend '{holder}' "
@@ -137,8 +137,8 @@ _WITHOUT_TORCH = ("cuda", "_device_name", "sanitize")
 
 
 class _TorchFirst:
-    """Has torch imported, and the device with it, before any module of this package
-    that is made for both."""
+    """Imports torch, and with it the device, before any module of this package that
+    needs both."""
 
     @staticmethod
     def find_spec(name: str, path: Any, target: Any = None) -> ModuleSpec | None:

@@ -41,7 +41,7 @@ class DeviceProcess:
 
 
 def read_status(pid: int) -> DeviceProcess | None:
-    """The status of a device process; None if it is none, or gone, or another's."""
+    """A device process's status; None if it is none, has ended, or is another user's."""
     descriptors = Path(f"/proc/{pid}/fd")
     try:
         if Path(f"/proc/{pid}/exe").readlink().name.removesuffix(" (deleted)") != (
@@ -69,7 +69,7 @@ def read_status(pid: int) -> DeviceProcess | None:
 
 
 def device_processes() -> Iterator[DeviceProcess]:
-    """All there are, by process id."""
+    """All device processes, by process id."""
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         if status := read_status(pid):
             yield status

@@ -32,7 +32,7 @@ def _options() -> argparse.ArgumentParser:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Ours, and the program with its own."""
+    """Our options, and the program with its own."""
     end = 0
     while end < len(arguments) and arguments[end].startswith(("--", "-h")):
         alone = "=" in arguments[end] or arguments[end] in ("--quiet", "--help", "-h")

@@ -19,7 +19,7 @@ def table(
     rows: Iterable[Sequence[str]],
     right: int = 0,
 ) -> None:
-    """Print a table, the first `right` columns to the right; with lines around it
+    """Print a table, the first `right` columns right-aligned; with lines around it
     if rich is there and somebody watches."""
     rows = list(rows)
     try:

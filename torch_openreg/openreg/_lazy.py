@@ -1,4 +1,4 @@
-"""Whether there is a device, and its start, put off until it is needed.
+"""Whether there is a device, and its start, which is deferred until it is needed.
 
 Until then nothing of it exists and a process may fork; afterwards a child cannot
 use it, since threads do not survive a fork.
@@ -41,7 +41,7 @@ def is_initialized() -> bool:
 
 
 class DeferredOpenRegCallError(Exception):
-    """A call that was put off until the start of the device has failed."""
+    """A call that was deferred until the start of the device has failed."""
 
 
 def _lazy_call(callable: Callable[[], None], **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Whether mixed precision can be had."""
+"""Whether mixed precision is available."""
 
 from .._lazy import is_available
 
