@@ -32,6 +32,34 @@ def test_a_constant_is_read_on_its_device(way):
     check_compiled(constants, (numbers(6, 16),), **WAYS[way])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_an_operator_without_a_kernel_of_inductors_reads_a_constant(way):
+    """Its sizes are numbers, equal ones too."""
+
+    def solve(x):
+        square = torch.tensor([[4.0, 1.0], [1.0, 3.0]], device=x.device)
+        places = torch.tensor(LONG, device=x.device)
+        return torch.linalg.solve(square, x), torch.searchsorted(places, x)
+
+    check_compiled(solve, (numbers(2, 16),), **WAYS[way])
+
+
+@pytest.mark.slow
+def test_a_branch_reads_a_constant_that_was_made_outside():
+    """One that is made in a branch is lost if the branch is taken, on the CPU too."""
+
+    def choose(x):
+        outside = torch.tensor(LONG, device=x.device)
+
+        def subtract(x):
+            return x - torch.tensor(LONG, device=x.device)
+
+        return torch.cond(x.sum() > 0, lambda x: x + outside, subtract, (x,))
+
+    check_compiled(choose, (numbers(6, 16).abs(),))
+
+
 def test_a_constant_of_a_second_device_is_read_there():
     def shifted(x):
         return x + torch.tensor(LONG, device=x.device)

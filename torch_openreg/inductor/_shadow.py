@@ -14,7 +14,11 @@ from torch._inductor import compile_fx, graph, ir, lowering, utils
 from torch._inductor.exc import InvalidCxxCompiler, OperatorIssue
 from torch._inductor.fx_passes import post_grad
 from torch._inductor.scheduler import Scheduler
-from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
+from torch._subclasses.fake_tensor import (
+    FakeTensor,
+    FakeTensorConverter,
+    in_kernel_invocation_manager,
+)
 from torch.fx.node import map_aggregate
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._pytree import tree_any, tree_map
@@ -153,16 +157,23 @@ def _constant(original: Callable[..., Any]) -> Callable[..., Any]:
     return Constant
 
 
+def _from_real_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Constants of a body of control flow, and those that a fallback is asked about."""
+
+    def from_real_tensor(self: Any, *args: Any, **kwargs: Any) -> Any:
+        fake = original(self, *args, **kwargs)
+        return _shadow_value(fake) if is_active() else fake
+
+    return from_real_tensor
+
+
 def _get_attr(original: Callable[..., Any]) -> Callable[..., Any]:
     def get_attr(self: Any, target: Any, args: Any, kwargs: Any) -> Any:
         value = original(self, target, args, kwargs)
         if is_active() and isinstance(value, torch.Tensor) and _is_ours(value):
-            fake = (
-                value
-                if isinstance(value, FakeTensor)
-                else self._mode.from_tensor(value)
-            )
-            return _shadow_fake(fake)
+            if isinstance(value, FakeTensor):
+                return _shadow_fake(value)
+            return self._mode.from_tensor(value, static_shapes=True)
         return value
 
     return get_attr
@@ -204,4 +215,5 @@ def install() -> None:
     _names.replace(graph, "Constant", _constant)
     _names.replace(graph.GraphLowering, "constant_name", _constant_name)
     _names.replace(FakeTensorProp, "get_attr", _get_attr)
+    _names.replace(FakeTensorConverter, "from_real_tensor", _from_real_tensor)
     _names.replace(Scheduler, "enter_context", _enter_context)
