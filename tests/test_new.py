@@ -58,6 +58,11 @@ def test_the_checklist_names_functions_that_are_there(whole):
     found = re.findall(r"`(k?[zZ]ephyr\w+)", list_of)
     assert len(found) > 10
     assert [name for name in found if name not in code] == []
+    places = re.findall(r"((?:`\w+`(?:, | and )?)+) in `(csrc/\w+\.cpp)`", list_of)
+    assert len(places) == 3
+    for kernels, file in places:
+        for kernel in re.findall(r"\w+", kernels.replace(" and ", " ")):
+            assert re.search(rf'm\.impl\("{kernel}\b', (whole / file).read_text())
 
 
 @pytest.mark.parametrize("left_out", [[], ["--no-streams", "--no-kernels"]])
