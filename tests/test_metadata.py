@@ -230,6 +230,12 @@ def test_only_tensors_of_the_device_have_entries():
         get(3)
 
 
+def test_entries_are_a_dict(described):
+    with pytest.raises(TypeError, match="a dict of names and values, but got list"):
+        torch.openreg.set_tensor_metadata(described, ["name"])
+    assert get(described) == ENTRIES
+
+
 def test_reports_use_the_name():
     sanitizer = torch.openreg.sanitizer
     with pytest.raises(sanitizer.SanitizerError, match="`unwritten weights`"):

@@ -92,6 +92,9 @@ def set_tensor_metadata(tensor: torch.Tensor, metadata: dict[str, Any]) -> None:
         metadata: names, and values that ``torch.load`` accepts
     """
     storage = _described_storage(tensor)
+    if not isinstance(metadata, dict):
+        kind = type(metadata).__name__
+        raise TypeError(f"metadata are a dict of names and values, but got {kind}")
     _C._describe(storage, {n: _check(n, value) for n, value in metadata.items()})
 
 
