@@ -249,6 +249,13 @@ def test_a_backend_that_cannot_be_loaded_is_reported(run_kit):
     assert "cannot be loaded: RuntimeError: the driver is not installed" in shown
 
 
+def test_a_folder_with_the_modules_name_is_reported(run_kit, tmp_path):
+    (tmp_path / "torch_chip" / "torch_chip").mkdir(parents=True)
+    status, shown = run_kit("--device", "chip", "--module", "torch_chip")
+    assert status == 2
+    assert f"torch_chip is the folder {tmp_path / 'torch_chip'} here, and not" in shown
+
+
 @pytest.mark.slow
 def test_an_unknown_device_is_reported(run_kit):
     status, shown = run_kit("--device", "nochip", "--level", "1")

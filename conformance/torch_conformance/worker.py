@@ -27,7 +27,12 @@ from .settings import Settings
 def load(settings):
     """Imports the backend, and gives the device that checks get."""
     if settings.module:
-        importlib.import_module(settings.module)
+        module = importlib.import_module(settings.module)
+        if hasattr(module, "__path__") and not getattr(module, "__file__", None):
+            raise ImportError(
+                f"{settings.module} is the folder {module.__path__[0]} here, and not the"
+                " package: run this in another folder"
+            )
     return Device(settings)
 
 
