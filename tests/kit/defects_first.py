@@ -63,6 +63,14 @@ def the_device_is_not_put_back():
     torch.accelerator.device_index.__exit__ = lambda self, *error: None
 
 
+@defect("guard.puts_the_device_back")
+def exchange_gives_the_new_device():
+    @replace(torch._C, "_accelerator_exchangeDevice")
+    def exchange(real, index):
+        real(index)
+        return index
+
+
 @defect("guard.contexts_nest")
 def exchange_always_says_zero():
     @replace(torch._C, "_accelerator_exchangeDevice")
@@ -117,6 +125,13 @@ def no_bytes_are_refused():
         if nbytes == 0:
             raise RuntimeError("invalid argument: size 0")
         return real(nbytes, device=device)
+
+
+@defect("memory.knows_its_device")
+def memory_is_the_current_devices():
+    @replace(torch, "UntypedStorage")
+    def storage(real, nbytes, device):
+        return real(nbytes, device=device.type)
 
 
 @defect("memory.follows_the_current_device")
@@ -178,6 +193,11 @@ def the_hooks_are_not_registered():
     torch.accelerator.current_accelerator = lambda *args, **kwargs: None
 
 
+@defect("generator.is_available")
+def the_hooks_count_one_device():
+    torch._C._accelerator_hooks_device_count = lambda: 1
+
+
 @defect("generator.makes_generators")
 def generators_are_the_first_devices():
     real = torch.Generator
@@ -201,6 +221,17 @@ def the_state_is_not_set():
             return self
 
     torch.Generator = Stateless
+
+
+@defect("generator.has_a_state")
+def states_of_any_size_are_taken():
+    class Careless(torch.Generator):
+        def set_state(self, state):
+            whole = self.get_state()
+            whole[: len(state)] = state
+            return super().set_state(whole)
+
+    torch.Generator = Careless
 
 
 @defect("generator.can_be_cloned")

@@ -34,6 +34,14 @@ def tanh_in_place_returns_another():
         return self
 
 
+@defect("operators.strided_inputs[exp]")
+def exp_takes_its_input_for_packed():
+    @kernel("exp")
+    def exp(real, self):
+        packed = torch.empty(self.shape, device="meta").stride()
+        return real(self.as_strided(self.shape, packed))
+
+
 @defect("operators.results_have_the_cpus_layout[triu]")
 def results_are_transposed():
     @kernel("triu")
@@ -84,6 +92,22 @@ def waiting_for_events_does_nothing():
     change("Stream", wait_event=lambda self, event: None)
 
 
+@defect("streams.waits_for_an_event")
+def events_are_recorded_in_the_default_stream():
+    record, default = torch.Event.record, torch.openreg.default_stream()
+    change("Event", record=lambda self, stream: record(self, default))
+
+
+@defect("streams.one_stream_is_in_order")
+def items_are_read_early():
+    side = torch.Stream(device="openreg")
+
+    @kernel("_local_scalar_dense")
+    def item(real, self):
+        with side:
+            return real(self)
+
+
 @defect("streams.waits_for_a_stream")
 def waiting_for_streams_does_nothing():
     change("Stream", wait_stream=lambda self, stream: None)
@@ -119,6 +143,19 @@ def record_stream_is_dropped():
     @kernel("record_stream")
     def record_stream(real, self, stream):
         pass
+
+
+@defect("caching.blocks_stay_with_their_stream")
+def blocks_belong_to_the_default_stream():
+    @kernel("empty.memory_format")
+    def empty(real, *args, **options):
+        with torch.openreg.default_stream():
+            return real(*args, **options)
+
+
+@defect("caching.totals_start_again")
+def totals_are_not_reset():
+    torch.accelerator.reset_accumulated_memory_stats = lambda *device: None
 
 
 @defect("caching.allocated_bytes_come_and_go")
@@ -163,6 +200,25 @@ def the_capacity_is_unknown():
     torch.accelerator.get_memory_info = lambda *device: (0, 0)
 
 
+@defect("pinned.copies_are_in_stream_order")
+def copies_have_a_stream_of_their_own():
+    side = torch.Stream(device="openreg")
+
+    @kernel("_copy_from")
+    def copy(real, source, target, non_blocking=False):
+        if not non_blocking:
+            return real(source, target, non_blocking)
+        with side:
+            return real(source, target, non_blocking)
+
+
+@defect("pinned.blocking_copies_are_finished")
+def copies_never_block():
+    @kernel("_copy_from")
+    def copy(real, source, target, non_blocking=False):
+        return real(source, target, True)
+
+
 @defect("pinned.tells_pinned_from_other")
 def all_memory_is_pinned():
     torch.Tensor.is_pinned = lambda self, *device: True
@@ -174,6 +230,11 @@ def all_memory_is_pinned():
 @defect("amp.names_its_dtypes")
 def autocast_has_no_dtypes():
     torch.openreg.get_amp_supported_dtype = lambda: []
+
+
+@defect("amp.names_its_dtypes")
+def autocast_names_single_precision():
+    torch.openreg.get_amp_supported_dtype = lambda: [torch.float32]
 
 
 @defect("amp.products_are_of_low_precision")
@@ -194,7 +255,52 @@ def the_random_state_is_not_set():
     torch.openreg.set_rng_state = lambda *args, **kwargs: None
 
 
+@defect("saving.pickles")
+def files_name_the_first_device():
+    @replace(torch.serialization, "location_tag")
+    def location_tag(real, storage):
+        return real(storage).replace(":1", ":0")
+
+
+# --- graphs, compiling, ranks ---------------------------------------------------
+
+
+@defect("graphs.replays_with_new_inputs")
+def replays_do_nothing():
+    torch.accelerator.Graph.replay = lambda self: None
+
+
+@defect("graphs.capture_runs_nothing")
+def captures_run_at_once():
+    torch.accelerator.Graph.__enter__ = lambda self: None
+    torch.accelerator.Graph.__exit__ = lambda self, *error: None
+
+
+@defect("compiling.dynamo_knows_the_device")
+def dynamo_counts_one_device():
+    from torch._dynamo.device_interface import get_interface_for_device
+
+    get_interface_for_device("openreg").device_count = staticmethod(lambda: 1)
+
+
+@defect("distributed.the_device_has_a_backend")
+def no_backend_is_registered():
+    del torch.distributed.Backend.default_device_backend_map["openreg"]
+
+
 # --- the contract ---------------------------------------------------------------
+
+
+@defect("contract.the_module_agrees")
+def the_module_names_the_first_device():
+    torch.openreg.current_device = lambda: 0
+
+
+@defect("errors.other_generators_are_refused")
+def generators_are_not_compared():
+    @kernel("uniform_")
+    def uniform(real, self, begin=0, end=1, generator=None):
+        return real(self, begin, end)
 
 
 @defect("contract.every_function_answers")

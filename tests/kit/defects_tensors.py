@@ -14,6 +14,13 @@ def every_tensor_is_of_floats():
         return real(size, dtype=torch.float32, **options)
 
 
+@defect("tensors.empty_makes_tensors")
+def the_default_dtype_is_fixed():
+    @kernel("empty.memory_format")
+    def empty(real, size, dtype=None, **options):
+        return real(size, dtype=dtype or torch.float32, **options)
+
+
 @defect("tensors.empty_honours_memory_formats")
 def memory_formats_are_ignored():
     @kernel("empty.memory_format")
@@ -33,6 +40,14 @@ def tensors_are_on_the_first_device():
     @kernel("empty.memory_format")
     def empty(real, size, device=None, **options):
         return real(size, device=torch.device("openreg:0"), **options)
+
+
+@defect("tensors.empty_follows_the_device")
+def the_device_of_a_tensor_stays_current():
+    @kernel("empty.memory_format")
+    def empty(real, size, device=None, **options):
+        torch.accelerator.set_device_index(device.index)
+        return real(size, device=device, **options)
 
 
 @defect("tensors.views_have_the_cpus_strides")
@@ -55,6 +70,13 @@ def set_ignores_the_offset():
     @kernel("set_.source_Storage_storage_offset")
     def set_(real, self, source, storage_offset, size, stride=()):
         return real(self, source, 0, size, stride)
+
+
+@defect("tensors.set_shares_a_storage")
+def set_takes_storages_of_the_cpu():
+    @kernel("set_.source_Storage")
+    def set_(real, self, source):
+        return real(self, source.openreg())
 
 
 @defect("tensors.resize_keeps_the_bytes")
@@ -97,6 +119,31 @@ def copies_take_tensors_for_packed():
         if 0 in source.stride() or source.device == target.device:
             return real(source, target, non_blocking)
         copy_bytes(real, source, target)
+        return target
+
+
+@defect("copies.strided_both_ways")
+def packed_parts_lose_their_offset():
+    @kernel("_copy_from")
+    def copy(real, source, target, non_blocking=False):
+        packed = source.is_contiguous() and target.is_contiguous()
+        if packed and source.device.type == "openreg":
+            source = source.as_strided(source.shape, source.stride(), 0)
+        return real(source, target, non_blocking)
+
+
+@defect("copies.clones_keep_strides")
+def clones_are_packed():
+    @kernel("clone")
+    def clone(real, self, memory_format=None):
+        return real(self, memory_format=torch.contiguous_format)
+
+
+@defect("copies.there_and_back")
+def copies_to_the_host_go_the_other_way():
+    @kernel("_copy_from")
+    def copy(real, source, target, non_blocking=False):
+        real(*((target, source) if target.is_cpu else (source, target)))
         return target
 
 
@@ -225,6 +272,25 @@ def the_generator_is_ignored():
     @kernel("uniform_")
     def uniform(real, self, begin=0, end=1, generator=None):
         return real(self, begin, end)
+
+
+@defect("fallback.each_device_draws_its_own")
+def one_device_is_seeded():
+    torch.openreg.manual_seed_all = torch.openreg.default_generators[0].manual_seed
+
+
+@defect("fallback.each_device_draws_its_own")
+def devices_share_a_generator():
+    @kernel("uniform_")
+    def uniform(real, self, begin=0, end=1, generator=None):
+        return self.copy_(real(torch.empty_like(self, device="openreg:0"), begin, end))
+
+
+@defect("fallback.runs_on_each_device")
+def products_are_on_the_current_device():
+    @kernel("mm")
+    def mm(real, self, other):
+        return real(self, other).to(torch.device("openreg", 0))
 
 
 @defect("fallback.numbers_are_random")

@@ -74,6 +74,26 @@ def peaks_are_kept(device):
 
 
 @check(
+    call="torch.accelerator.reset_accumulated_memory_stats()",
+    write="`resetAccumulatedStats()`: what was allocated and freed so far becomes 0.",
+    page=PAGE,
+    needs=NEEDS,
+)
+def totals_start_again(device):
+    """What was allocated and freed since the start can be reset."""
+    keys = [f"allocated_bytes.all.{kind}" for kind in ("allocated", "freed")]
+    x = block(device)
+    del x
+    before = [accelerator.memory_stats()[key] for key in keys]
+    expect(
+        min(before) >= 4 * MEGABYTE, f"{keys} are {before} after 4 MiB came and went"
+    )
+    accelerator.reset_accumulated_memory_stats()
+    found = [accelerator.memory_stats()[key] for key in keys]
+    expect_equal(found, [0, 0], f"{keys} after the reset")
+
+
+@check(
     call="torch.accelerator.memory_reserved(), empty_cache()",
     write="`emptyCache()` gives cached blocks back to the driver.",
     page=PAGE,
@@ -108,6 +128,34 @@ def a_freed_block_is_used_again(device):
     y = block(device)
     expect_equal(y.data_ptr(), address, "the address of the second block")
     expect_equal(accelerator.memory_reserved(), reserved, "the reserved bytes")
+
+
+@check(
+    call="del x in one stream, torch.empty() in another",
+    write="Free blocks belong to the stream that they were allocated in; another stream"
+    " gets one only when the work of the first is done.",
+    page=PAGE,
+    needs=("caching", "streams"),
+)
+def blocks_stay_with_their_stream(device):
+    """A block that is freed in one stream is not used in another while work runs."""
+    elements = 1 << 20
+    side = torch.Stream(device=device.at())
+    wrong = 0
+    for _ in range(3):
+        accelerator.synchronize()
+        with side:
+            x = torch.full((elements,), 4.0, device=device.at())
+            device.keep_busy()
+            y = x * 2
+            del x
+        z = torch.full((elements,), -1.0, device=device.at())
+        accelerator.synchronize()
+        wrong += int((y != 8).any().item())
+        del y, z
+    expect(
+        wrong == 0, f"memory was overwritten while a stream read it, {wrong} of 3 times"
+    )
 
 
 @check(

@@ -25,8 +25,8 @@ def there_and_back(device):
 
 @check(
     call="x.t().to(NAME), x[:, ::2].cpu()",
-    write="`_copy_from` honours the strides of both sides; packing on the host is enough"
-    " for a start.",
+    write="`_copy_from` honours strides and offsets of both sides; packing on the host is"
+    " enough for a start.",
     page=PAGE,
 )
 def strided_both_ways(device):
@@ -37,14 +37,16 @@ def strided_both_ways(device):
         "transposed": lambda t: t.t(),
         "with holes": lambda t: t[::2, 1::3],
         "expanded": lambda t: t[0].expand(4, 10),
+        "a packed part": lambda t: t[2:4],
     }
     for name, view in views.items():
         expect(view(x).cpu().equal(view(host)), f"{name}: the way to the CPU is wrong")
         device.expect_close(view(host).to(device.at()), view(host), f"{name}, there")
     target, expected = torch.zeros(6, 10, device=device.at()), torch.zeros(6, 10)
-    target[::2, ::2].copy_(host[:3, :5])
-    expected[::2, ::2].copy_(host[:3, :5])
-    device.expect_close(target, expected, "a target with holes")
+    for one in (target, expected):
+        one[::2, ::2].copy_(host[:3, :5])
+        one[1].copy_(host[4])
+    device.expect_close(target, expected, "a target with holes, and a row")
 
 
 @check(

@@ -161,6 +161,27 @@ def draws_from_its_generator(device):
 
 
 @check(
+    call="torch.manual_seed(n); torch.rand(2, device='NAME:1')",
+    write="A default generator for each device, which `getDefaultGenerator(i)` gives;"
+    " `manual_seed_all` of the module seeds all of them.",
+    page="generator.md",
+    needs=("devices",),
+)
+def each_device_draws_its_own(device):
+    """Each device has random numbers of its own, and torch.manual_seed seeds them all."""
+    drawn = []
+    for order in (range(device.count), reversed(range(device.count))):
+        torch.manual_seed(5)
+        drawn.append({i: torch.rand(8, device=device.at(i)).cpu() for i in order})
+    for index in range(device.count):
+        expect(
+            drawn[0][index].equal(drawn[1][index]),
+            f"the numbers of {device.at(index)} depend on what other devices drew, or"
+            " torch.manual_seed does not seed it",
+        )
+
+
+@check(
     call="torch.rand(1000, device=NAME)",
     write="Check the kernel that draws: range, mean and independence of the numbers.",
     page="generator.md",

@@ -5,7 +5,7 @@ import warnings
 import torch
 
 from ..check import check
-from ..expect import expect, expect_equal
+from ..expect import expect, expect_equal, expect_error
 
 PAGE = "generator.md"
 
@@ -87,11 +87,11 @@ def takes_a_seed(device):
 @check(
     call="Generator.get_state(), Generator.set_state()",
     write="`get_state()` returns a byte tensor on the CPU with all that the next number"
-    " depends on; `set_state()` takes it.",
+    " depends on; `set_state()` takes it, and checks its size.",
     page=PAGE,
 )
 def has_a_state(device):
-    """The state of a generator goes into a byte tensor and back."""
+    """The state of a generator goes into a byte tensor and back; others are refused."""
     generator = torch.Generator(device=device.name).manual_seed(1)
     state = generator.get_state()
     expect(
@@ -105,6 +105,8 @@ def has_a_state(device):
     generator.set_state(state)
     expect(generator.get_state().equal(state), "set_state() does not set the state")
     expect_equal(generator.initial_seed(), 1, "the seed that came with the state")
+    expect_error(lambda: generator.set_state(state[:3]), "a state of three bytes")
+    expect(generator.get_state().equal(state), "a bad state is set in part")
 
 
 @check(

@@ -53,6 +53,35 @@ def copies_are_in_stream_order(device):
     back.copy_(x * 3, non_blocking=True)
     torch.accelerator.synchronize()
     expect(bool((back == 6).all()), "the copy back came before the work")
+    x.zero_()
+    device.keep_busy(0.05)
+    y = x.clone()
+    x.copy_(host, non_blocking=True)
+    device.expect_close(y, torch.zeros(1 << 16), "what was read before the copy")
+
+
+@check(
+    call="pinned.copy_(x), x.copy_(pinned)",
+    write="Without `non_blocking` a copy waits for its end, also from and to pinned memory.",
+    page=PAGE,
+    needs=("pinned", "streams"),
+)
+def blocking_copies_are_finished(device):
+    """A copy that may block is finished when it returns."""
+    host = torch.full((1 << 16,), 2.0).pin_memory()
+    back = torch.empty(1 << 16, pin_memory=True)
+    x = torch.ones(1 << 16, device=device.at())
+    for _ in range(3):
+        back.zero_()
+        device.keep_busy(0.05)
+        back.copy_(x * 3)
+        expect(bool((back == 3).all()), "the copy to the host returns before its end")
+    for _ in range(3):
+        host.fill_(2)
+        device.keep_busy(0.05)
+        x.copy_(host)
+        host.zero_()
+        device.expect_close(x, torch.full((1 << 16,), 2.0), "what was copied")
 
 
 @check(

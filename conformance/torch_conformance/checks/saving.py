@@ -99,6 +99,9 @@ def pickles(device):
     """Tensors and modules can be pickled and copied."""
     host, x = device.pair(4)
     device.expect_close(pickle.loads(pickle.dumps(x)), host, "the pickled tensor")
+    last = device.count - 1
+    y = pickle.loads(pickle.dumps(x.to(device.at(last))))
+    device.expect_on_device(y, "the pickled tensor of the last device", last)
     module = nn.Linear(3, 2).to(device.at())
     twin = copy.deepcopy(module)
     device.expect_on_device(twin.weight, "the copy's weight")

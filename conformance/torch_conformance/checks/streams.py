@@ -78,6 +78,9 @@ def one_stream_is_in_order(device):
         for _ in range(50):
             expected.add_(1).mul_(2).sub_(1)
         device.expect_close(x, expected, "the result of 150 operators")
+        device.keep_busy(0.05)
+        found = x.fill_(7)[500].item()
+        expect_equal(found, 7.0, "what item() reads after fill_(7)")
 
 
 @check(

@@ -3,7 +3,7 @@
 import torch
 
 from ..check import check
-from ..expect import expect, expect_equal
+from ..expect import expect, expect_equal, expect_error
 
 PAGE = "minimal_set.md"
 
@@ -15,7 +15,7 @@ PAGE = "minimal_set.md"
     page=PAGE,
 )
 def empty_makes_tensors(device):
-    """Tensors of each dtype and shape can be made."""
+    """Tensors of each dtype and shape can be made; without a dtype of the default."""
     for dtype in device.dtypes:
         for shape in ((), (0,), (2, 3), (1, 0, 4)):
             x = torch.empty(shape, dtype=dtype, device=device.at())
@@ -23,6 +23,10 @@ def empty_makes_tensors(device):
             expect_equal(x.dtype, dtype, "the dtype")
             expect_equal(tuple(x.shape), shape, "the shape")
             expect(x.is_contiguous(), f"torch.empty{shape} is not contiguous")
+        if dtype.is_floating_point:
+            torch.set_default_dtype(dtype)
+            found = torch.empty(2, device=device.at()).dtype
+            expect_equal(found, dtype, "the dtype where the default is another")
 
 
 @check(
@@ -137,7 +141,8 @@ def writes_through_views(device):
 
 @check(
     call="torch.Tensor.set_(storage, offset, size, stride)",
-    write="Kernels for `set_.source_Storage` and `set_.source_Storage_storage_offset`.",
+    write="Kernels for `set_.source_Storage` and `set_.source_Storage_storage_offset`;"
+    " `native::checkSetStorage` compares the devices.",
     page=PAGE,
 )
 def set_shares_a_storage(device):
@@ -146,8 +151,11 @@ def set_shares_a_storage(device):
     y = torch.empty(0, device=device.at())
     y.set_(x.untyped_storage(), 2, (2, 3), (4, 1))
     device.expect_close(y, host.as_strided((2, 3), (4, 1), 2), "set_")
+    packed = torch.empty(0, device=device.at()).set_(x.untyped_storage(), 2, (2, 3))
+    device.expect_close(packed, host[2:8].view(2, 3), "set_ without strides")
     whole = torch.empty(0, device=device.at()).set_(x.untyped_storage())
     device.expect_close(whole, host, "set_ of a whole storage")
+    expect_error(lambda: y.set_(host.untyped_storage()), "set_ of a storage of the CPU")
 
 
 @check(
