@@ -20,8 +20,10 @@ PROGRAMS = [
 # Programs that ask for what has no other name, and so run as CUDA alone.
 ONLY_CUDA = {
     "data_parallel": "torch.nn.DataParallel, whose scatter() is CUDA's",
+    "ddp_gloo": "Gloo, which PyTorch has for tensors of CUDA",
     "environment": "torch.version.cuda",
     "nvtx_ranges": "torch.cuda.cudart()",
+    "process_groups": "the options of NCCL",
 }
 # What the device calls otherwise than CUDA does.
 NAMES = {

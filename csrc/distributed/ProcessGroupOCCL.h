@@ -7,10 +7,29 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <functional>
+#include <limits>
 #include <optional>
+#include <string>
 #include <variant>
 
 namespace c10::openreg::occl {
+
+/// What programs for NCCL choose for its kernels and connections. It is kept for those
+/// who read it again, and changes nothing.
+struct NcclConfig {
+  static constexpr int kUndefined = std::numeric_limits<int>::min();
+
+  int blocking = kUndefined;
+  int cga_cluster_size = kUndefined;
+  int min_ctas = kUndefined;
+  int max_ctas = kUndefined;
+  int split_share = kUndefined;
+  int traffic_class = kUndefined;
+  int collnet_enable = kUndefined;
+  int cta_policy = kUndefined;
+  int nvls_ctas = kUndefined;
+  std::optional<std::string> net_name;
+};
 
 // docs:begin process-group
 /// c10d's backend for openreg devices. A call is queued in a stream of the group's own,
@@ -26,6 +45,7 @@ class ProcessGroupOCCL final : public c10d::Backend {
         : c10d::Backend::Options("occl", timeout) {}
 
     bool is_high_priority_stream = false;
+    NcclConfig config; // in CUDA's place
   };
 
   /// Makes Gloo's group for a store. Python does it, because torch's wheel has no

@@ -14,7 +14,7 @@ from torch_openreg import _C, openreg
 from torch_openreg._on_import import on_import
 from torch_openreg.openreg import _sharing
 
-from . import _classes, _libraries, _refusals
+from . import _groups, _libraries, _refusals
 
 
 def install() -> None:
@@ -26,7 +26,8 @@ def install() -> None:
     _install_figures()
     _install_activities()
     _install_plan_caches()
-    on_import("torch.distributed.distributed_c10d", _install_nccl)
+    on_import("torch.distributed.distributed_c10d", _groups.install)
+    on_import("torch.distributed._symmetric_memory", _groups.install_symmetric_memory)
     on_import("torch.utils.cpp_extension", _refuse_extensions)
     on_import("triton.runtime.jit", _refuse_triton)
     on_import("torch.utils._triton", _leave_triton_out)
@@ -220,28 +221,3 @@ def _refuse_triton() -> None:
         "it is compiled for a GPU. Set TRITON_INTERPRET=1 before triton is imported, "
         "and Triton's interpreter runs it on the CPU",
     )
-
-
-# --- NCCL ---------------------------------------------------------------------
-
-
-def _install_nccl() -> None:
-    """torch.distributed makes a ProcessGroupNCCL for "nccl"; it gets ours."""
-    from torch.distributed import constants, distributed_c10d
-
-    from torch_openreg.distributed import ProcessGroupOCCL
-
-    for module in (torch._C._distributed_c10d, distributed_c10d, torch.distributed):
-        module.ProcessGroupNCCL = ProcessGroupOCCL
-    distributed_c10d._NCCL_AVAILABLE = True
-    distributed_c10d.default_pg_nccl_timeout = constants.default_pg_timeout
-    distributed_c10d.__all__ += ["ProcessGroupNCCL"]
-    # Ranks read each other's memory wherever it comes from.
-    allocator = _classes._cuda_CUDAAllocator()
-    ProcessGroupOCCL.mem_allocator = property(lambda self: allocator)
-    for name in ("register_mem_pool", "deregister_mem_pool"):
-        setattr(ProcessGroupOCCL, name, _register_pool)
-
-
-def _register_pool(self: Any, pool: Any, *args: Any, **kwargs: Any) -> None:
-    """Nothing to do: NCCL tells a network adapter of a pool, and there is none here."""

@@ -2,6 +2,7 @@
 #include "distributed/FlightRecorder.h"
 #include "distributed/ProcessGroupOCCL.h"
 #include "distributed/SymmetricMemory.h"
+#include "runtime/OpenRegDeviceType.h"
 
 #include <torch/csrc/utils/pybind.h>
 
@@ -24,9 +25,44 @@ c10::intrusive_ptr<c10d::Backend> makeEngine(
       .cast<c10::intrusive_ptr<c10d::Backend>>();
 }
 
+using OptionsClass =
+    py::class_<Options, c10::intrusive_ptr<Options>, c10d::Backend::Options>;
+
+// What ProcessGroupNCCL.Options has beside those of occl.
+void addNcclOptions(py::handle scope, OptionsClass& options) {
+  using c10::openreg::occl::NcclConfig;
+  py::class_<NcclConfig>(scope, "NCCLConfig", "Kept, and changes nothing.")
+      .def(py::init<>())
+      .def_readwrite("blocking", &NcclConfig::blocking)
+      .def_readwrite("cga_cluster_size", &NcclConfig::cga_cluster_size)
+      .def_readwrite("min_ctas", &NcclConfig::min_ctas)
+      .def_readwrite("max_ctas", &NcclConfig::max_ctas)
+      .def_readwrite("split_share", &NcclConfig::split_share)
+      .def_readwrite("traffic_class", &NcclConfig::traffic_class)
+      .def_readwrite("collnet_enable", &NcclConfig::collnet_enable)
+      .def_readwrite("cta_policy", &NcclConfig::cta_policy)
+      .def_readwrite("nvls_ctas", &NcclConfig::nvls_ctas)
+      .def_readwrite("net_name", &NcclConfig::net_name);
+  options
+      .def_readwrite("config", &Options::config)
+      // c10d names the group that NCCL could take connections from. occl makes its own.
+      .def_property(
+          "split_from",
+          [](const Options&) { return py::none(); },
+          [](Options&, const py::object&) {})
+      .def_property(
+          "split_color",
+          [](const Options&) { return 0; },
+          [](Options&, int64_t) {});
+}
+
 void addOptions(py::handle scope) {
-  py::class_<Options, c10::intrusive_ptr<Options>, c10d::Backend::Options>(
-      scope, "Options", "What a process group of occl can be told.")
+  OptionsClass options(
+      scope, "Options", "What a process group of occl can be told.");
+  if (c10::openreg::kDeviceType == c10::DeviceType::CUDA) {
+    addNcclOptions(scope, options);
+  }
+  options
       .def(
           py::init([](bool is_high_priority_stream) {
             auto options = c10::make_intrusive<Options>();
@@ -84,6 +120,8 @@ void addGroup(py::module_& module) {
       .def("perform_nocolor_split", [](ProcessGroupOCCL&, const py::object&) {})
       // What ProcessGroupNCCL calls it; Inductor does after a hit of its cache.
       .def("_add_ephemeral_timeout", &ProcessGroupOCCL::extendTimeout)
+      .def("_set_default_timeout", &ProcessGroupOCCL::setTimeout)
+      .def("get_error", &ProcessGroupOCCL::getError, release)
       .def("abort", &ProcessGroupOCCL::abort, release)
       .def("_shutdown", &ProcessGroupOCCL::shutdown, release)
       .def(
