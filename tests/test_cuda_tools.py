@@ -96,3 +96,26 @@ def test_an_operator_without_a_kernel_can_be_registered_for_cuda(run_cuda):
     error, device = run_cuda(code).splitlines()
     assert "aten::_cslt_compress" in error and error.endswith('device itself, "cuda"')
     assert device == "cuda:0"
+
+
+def test_a_program_may_choose_the_algorithm_of_a_decomposition(run_cuda):
+    code = (
+        "x = torch.diag(torch.tensor([3.0, 2.0, 1.0])).cuda().requires_grad_()\n"
+        "for driver in None, 'gesvd', 'gesvdj', 'gesvda':\n"
+        "    values = torch.linalg.svdvals(x, driver=driver)\n"
+        "    assert torch.equal(torch.linalg.svd(x, driver=driver).S, values)\n"
+        "values.sum().backward(); print(values.tolist(), x.grad.trace().item())\n"
+        "try:\n    torch.linalg.svd(x, driver='gels')\n"
+        "except RuntimeError as error:\n    print(error)\n"
+    )
+    values, error = run_cuda(code).splitlines()
+    assert values == "[3.0, 2.0, 1.0] 3.0"
+    assert error.endswith("one of gesvd, gesvdj and gesvda, but it is gels")
+
+
+def test_a_conditional_node_of_a_graph_is_refused(run_cuda):
+    code = (
+        "try:\n    torch.cuda.CUDAGraph.get_currently_capturing_graph()\n"
+        "except RuntimeError as error:\n    print(error)\n"
+    )
+    assert "a conditional node of a graph cannot work" in run_cuda(code)

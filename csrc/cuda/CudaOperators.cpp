@@ -12,8 +12,14 @@
 #include <ATen/native/UnaryOps.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/convolution_compositeexplicitautograd_dispatch.h>
+#include <ATen/ops/linalg_svd_compositeimplicitautograd_dispatch.h>
+#include <ATen/ops/linalg_svdvals_compositeimplicitautograd_dispatch.h>
 #include <ATen/ops/log_softmax_compositeimplicitautograd_dispatch.h>
 #include <ATen/ops/softmax_compositeimplicitautograd_dispatch.h>
+
+#include <optional>
+#include <string_view>
+#include <tuple>
 
 namespace at::native::openreg {
 
@@ -152,6 +158,29 @@ Tensor logSoftmax(
       dtype == kFloat ? self.to(kFloat) : self, dim, dtype);
 }
 
+// A program may choose among cuSOLVER's algorithms. LAPACK has the one.
+void checkSvdDriver(std::optional<std::string_view> driver) {
+  TORCH_CHECK(
+      !driver || *driver == "gesvd" || *driver == "gesvdj" ||
+          *driver == "gesvda",
+      "torch.linalg.svd: driver must be one of gesvd, gesvdj and gesvda, but "
+      "it is ",
+      *driver);
+}
+std::tuple<Tensor, Tensor, Tensor> linalgSvd(
+    const Tensor& matrix,
+    bool full_matrices,
+    std::optional<std::string_view> driver) {
+  checkSvdDriver(driver);
+  return at::compositeimplicitautograd::linalg_svd(matrix, full_matrices);
+}
+Tensor linalgSvdvals(
+    const Tensor& matrix,
+    std::optional<std::string_view> driver) {
+  checkSvdDriver(driver);
+  return at::compositeimplicitautograd::linalg_svdvals(matrix);
+}
+
 // No library has a kernel for some lengths: there is the one for all.
 bool noLibraryCtcLoss(
     const Tensor& /*log_probs*/,
@@ -193,6 +222,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("copy_", TORCH_FN(copyInto));
   m.impl("cudnn_convolution", TORCH_FN(cudnnConvolution));
   m.impl("cudnn_convolution_transpose", TORCH_FN(cudnnConvolutionTranspose));
+  m.impl("linalg_svd", TORCH_FN(linalgSvd));
+  m.impl("linalg_svdvals", TORCH_FN(linalgSvdvals));
   m.impl("log_softmax.int", TORCH_FN(logSoftmax));
   m.impl("softmax.int", TORCH_FN(softmax));
   abs_stub.set_cuda_dispatch_ptr(&abs_kernel);
@@ -211,6 +242,8 @@ TORCH_LIBRARY_IMPL(inductor, CUDA, m) {
 // What is made of operators with gradients of their own.
 TORCH_LIBRARY_IMPL(aten, AutogradCUDA, m) {
   if (c10::openreg::kDeviceType == c10::DeviceType::CUDA) {
+    m.impl("linalg_svd", TORCH_FN(linalgSvd));
+    m.impl("linalg_svdvals", TORCH_FN(linalgSvdvals));
     m.impl("log_softmax.int", TORCH_FN(logSoftmax));
     m.impl("softmax.int", TORCH_FN(softmax));
   }

@@ -56,6 +56,30 @@ def test_a_kernel_is_refused_with_the_way_out(run):
     assert "TRITON_INTERPRET=1" in told
 
 
+# As tutorials of Triton begin, and measure any function.
+DRIVER = """
+import torch
+import triton
+
+driver = triton.runtime.driver.active
+assert driver.get_active_torch_device() == torch.device("cuda", 0)
+assert driver.get_current_target().backend == "cuda"
+figures = driver.utils.get_device_properties(0)
+count = torch.cuda.get_device_properties(0).multi_processor_count
+assert figures["multiprocessor_count"] == count
+x = torch.ones(4, device="cuda")
+assert triton.testing.do_bench(lambda: x + 1, warmup=1, rep=1) > 0
+driver.utils.load_binary("kernel", b"", 0, 0)
+"""
+
+
+@pytest.mark.parametrize("interpreted", ["0", "1"])
+def test_its_driver_is_the_device(interpreted, run):
+    result = run(DRIVER, TRITON_INTERPRET=interpreted)
+    (told,) = [x for x in result.stderr.splitlines() if x.startswith("RuntimeError")]
+    assert "load_binary() of Triton's driver cannot work on this CUDA" in told
+
+
 OUTER_PRODUCT = """
 import torch
 

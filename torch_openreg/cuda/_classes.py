@@ -10,6 +10,8 @@ from torch._C import Stream
 from torch_openreg import _C
 from torch_openreg._events import EventBase
 
+from . import _refusals
+
 
 class _CudaStreamBase(Stream):
     """Under torch.cuda.Stream."""
@@ -60,6 +62,10 @@ class _CUDAGraph(_C._OpenRegGraph):
     def __init__(self, keep_graph: bool = False) -> None:
         torch.cuda._lazy_init()
         super().__init__(keep_graph)
+
+    begin_capture_to_if_node = staticmethod(_refusals.CONDITIONAL_NODE)
+    end_capture_to_conditional_node = begin_capture_to_if_node
+    get_currently_capturing_graph = begin_capture_to_if_node
 
     def raw_cuda_graph(self) -> int:
         return self.raw_openreg_graph()

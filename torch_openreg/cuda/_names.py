@@ -242,6 +242,7 @@ _MEMORY: dict[str, Any] = {
     "_cuda_allocationTraceback": _cuda_allocationTraceback,
     "_cuda_attach_out_of_memory_observer": _C._observeOutOfMemory,
     "_cuda_beginAllocateCurrentThreadToPool": _C._beginAllocateToPool,
+    "_cuda_beginAllocateCurrentStreamToPool": _C._beginAllocateToPool,
     "_cuda_beginAllocateToPool": _C._beginAllocateToPool,
     "_cuda_changeCurrentAllocator": _cuda_changeCurrentAllocator,
     "_cuda_cudaCachingAllocator_enable": _C._enableCaching,

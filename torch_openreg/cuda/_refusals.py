@@ -53,6 +53,12 @@ _PART = refuse(
     "it is a part of a GPU's processors. Use streams, with priorities",
 )
 
+#: Of torch._C._CUDAGraph.
+CONDITIONAL_NODE = refuse(
+    "a conditional node of a graph",
+    "record both branches, and choose with torch.where()",
+)
+
 #: Of torch._C._nvtx: what a stream begins and ends when it gets there.
 RANGES_OF_STREAMS: dict[str, Any] = dict.fromkeys(
     ("deviceRangeStart", "deviceRangeEnd"),

@@ -5,7 +5,6 @@ DLPack), and asks NVIDIA's libraries for others.
 """
 
 import functools
-import sys
 from typing import Any, NoReturn
 
 import torch
@@ -14,7 +13,7 @@ from torch_openreg import _C, openreg
 from torch_openreg._on_import import on_import
 from torch_openreg.openreg import _sharing
 
-from . import _groups, _libraries, _refusals
+from . import _groups, _libraries, _refusals, _triton
 
 
 def install() -> None:
@@ -29,8 +28,7 @@ def install() -> None:
     on_import("torch.distributed.distributed_c10d", _groups.install)
     on_import("torch.distributed._symmetric_memory", _groups.install_symmetric_memory)
     on_import("torch.utils.cpp_extension", _refuse_extensions)
-    on_import("triton.runtime.jit", _refuse_triton)
-    on_import("torch.utils._triton", _leave_triton_out)
+    _triton.install()
     on_import("torch._native", _leave_native_kernels_out)
     torch.cuda._utils._nvrtc_compile = _refuse_kernel
 
@@ -198,26 +196,8 @@ def _refuse_extensions() -> None:
     )
 
 
-def _leave_triton_out() -> None:
-    """Where it is installed, Inductor would ask it for the GPU."""
-    from torch.utils import _triton
-
-    _triton.has_triton = lambda: False
-    _triton.has_triton_package = lambda: False
-
-
 def _leave_native_kernels_out() -> None:
     """Where Triton is installed, PyTorch would compute some operators of a GPU with it."""
     from torch._native.registry import deregister_op_overrides
 
     deregister_op_overrides(disable_dispatch_keys="CUDA")
-
-
-def _refuse_triton() -> None:
-    """Not its interpreter: a kernel is of another class there."""
-    jit = sys.modules["triton.runtime.jit"]
-    jit.JITFunction.run = _refusals.refuse(
-        "a Triton kernel",
-        "it is compiled for a GPU. Set TRITON_INTERPRET=1 before triton is imported, "
-        "and Triton's interpreter runs it on the CPU",
-    )
