@@ -119,3 +119,16 @@ def test_a_conditional_node_of_a_graph_is_refused(run_cuda):
         "except RuntimeError as error:\n    print(error)\n"
     )
     assert "a conditional node of a graph cannot work" in run_cuda(code)
+
+
+def test_a_device_map_of_rpc_is_refused(run_cuda):
+    code = (
+        "from torch.distributed.rpc import TensorPipeRpcBackendOptions\n"
+        "try:\n"
+        "    TensorPipeRpcBackendOptions().set_device_map('worker1', {0: 1})\n"
+        "except RuntimeError as error:\n    print(error)\n"
+        "TensorPipeRpcBackendOptions(devices=['cuda:0']); print('fine')\n"
+    )
+    error, rest = run_cuda(code).splitlines()
+    assert "a device map of torch.distributed.rpc cannot work" in error
+    assert rest == "fine"

@@ -47,6 +47,13 @@ try:
 except RuntimeError as error:
     assert "handle of NCCL" in str(error)
 
+# What is logged of objects to find out where they differ.
+dist.set_debug_level(dist.DebugLevel.DETAIL)
+objects = [None, None]
+dist.all_gather_object(objects, {"rank": rank})
+assert objects == [{"rank": 0}, {"rank": 1}]
+dist.set_debug_level(dist.DebugLevel.OFF)
+
 x = symmetric.empty(4, device=device)
 memory = symmetric.rendezvous(x, dist.group.WORLD)
 x.fill_(rank + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # torch is not all there when this is loaded
 
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,6 +34,7 @@ def _install_nccl(c10d: Any) -> None:
     for module in (internal, c10d, torch.distributed):
         module.ProcessGroupNCCL = ProcessGroupOCCL
     internal._dump_nccl_trace = _dump_fr_trace
+    internal._hash_tensors = _hash_tensors
     c10d._NCCL_AVAILABLE = True
     c10d.default_pg_nccl_timeout = constants.default_pg_timeout
     c10d.__all__ += ["ProcessGroupNCCL"]
@@ -48,6 +50,14 @@ def _install_nccl(c10d: Any) -> None:
     )
 
 
+def _hash_tensors(tensors: list[torch.Tensor]) -> int:
+    """For what TORCH_DISTRIBUTED_DEBUG=DETAIL logs of an object that is sent."""
+    value = 0
+    for tensor in tensors:
+        value = zlib.crc32(tensor.cpu().numpy(), value)
+    return value
+
+
 def _any_memory() -> _classes._cuda_CUDAAllocator:
     return _classes._cuda_CUDAAllocator()
 
@@ -61,6 +71,19 @@ def install_symmetric_memory() -> None:
     and takes nothing of the pool."""
     memory = torch._C._distributed_c10d._SymmetricMemory
     memory.get_mempool_allocator = staticmethod(lambda device: _any_memory())
+
+
+# --- RPC ----------------------------------------------------------------------
+
+
+def refuse_device_maps() -> None:
+    """With one, this build's TensorPipe ends the process when it meets a tensor."""
+    from torch.distributed.rpc import options
+
+    options._to_device_map = _refusals.refuse(
+        "a device map of torch.distributed.rpc",
+        "send tensor.cpu(), and move it to a device where it arrives",
+    )
 
 
 # --- Gloo ---------------------------------------------------------------------

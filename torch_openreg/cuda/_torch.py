@@ -27,6 +27,7 @@ def install() -> None:
     _install_plan_caches()
     on_import("torch.distributed.distributed_c10d", _groups.install)
     on_import("torch.distributed._symmetric_memory", _groups.install_symmetric_memory)
+    on_import("torch.distributed.rpc.options", _groups.refuse_device_maps)
     on_import("torch.utils.cpp_extension", _refuse_extensions)
     _triton.install()
     on_import("torch._native", _leave_native_kernels_out)
