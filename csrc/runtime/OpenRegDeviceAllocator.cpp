@@ -169,7 +169,9 @@ void deleteRawPointer(void* pointer) {
       format_size(allocated),
       " is allocated by PyTorch, and ",
       format_size(reserved - allocated),
-      " is reserved by PyTorch but unallocated. The capacity is simulated: "
+      " is reserved by PyTorch but unallocated. If reserved but unallocated "
+      "memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True "
+      "to avoid fragmentation. The capacity is simulated: "
       "OPENREG_DEVICE_MEMORY or OPENREG_DEVICE_PROFILE sets it.");
 }
 
