@@ -161,15 +161,66 @@ def test_a_checkpointed_lstm_saves_as_many_tensors_again(run, dtype):
 from torch.utils.checkpoint import checkpoint
 nets = [nn.LSTM(128, 128).to("openreg") for _ in range(2)]
 x = torch.randn(32, 16, 128, device="openreg", requires_grad=True)
+calls = 0
+def run(net, v):
+    global calls
+    calls += 1
+    return net(v)[0]
 for _ in range(2):
     y = x
     with torch.autocast("openreg", dtype=torch.{dtype}, enabled={dtype != "float32"}):
         for net in nets:
-            y = checkpoint(lambda v: net(v)[0], y, use_reentrant=False)
+            y = checkpoint(run, net, y, use_reentrant=False)
+    print(calls)
     y.float().sum().backward()
 print(x.grad.isfinite().all().item())
 """
-    assert run(code) == ["True"]
+    assert run(code) == ["2", "6", "True"]  # nothing is computed again before its time
+
+
+def test_a_recurrent_net_keeps_its_input(run):
+    code = """
+head = nn.Linear(32, 128).to("openreg")
+net = nn.LSTM(128, 128, batch_first=True).to("openreg")
+x = torch.randn(16, 32, 32, device="openreg")
+def kept():
+    before = torch.openreg.memory_allocated()
+    y = net(head(x))[0]
+    torch.openreg.synchronize()
+    return torch.openreg.memory_allocated() - before
+kept()  # the products have their workspaces now
+print(kept())
+"""
+    (kept,) = map(int, run(code))
+    assert kept >= 7 * (
+        16 * 32 * 128 * 4
+    )  # the input, the output and five in the block
+
+
+def test_what_a_recurrent_net_keeps_does_not_lie_where_its_workspace_does(run):
+    code = """
+first, second = (nn.LSTM(128, 128).to("openreg") for _ in range(2))
+x = torch.randn(32, 16, 128, device="openreg")
+first(x)  # the products have their workspaces now
+torch.openreg.empty_cache()
+before = torch.openreg.memory_reserved()
+y = second(first(x)[0])[0]
+print(torch.openreg.memory_reserved() - before >> 20)
+"""
+    # The rest of the first segment has room for what one of them keeps.
+    (reserved,) = map(int, run(code))
+    assert 16 + 20 <= reserved <= 16 + 20 + 8
+
+
+def test_autocast_halves_the_workspace_of_a_recurrent_net(run):
+    code = """
+for enabled in (False, False, True, True):
+    with torch.autocast("openreg", dtype=torch.bfloat16, enabled=enabled):
+        print(recurrent(nn.LSTM, 512)[0] - LAYER)
+"""
+    code = RECURRENT + f"LAYER = {LAYER}" + code
+    found = list(map(int, run(code)))
+    assert found[3] < 0.6 * found[1]
 
 
 def test_an_lstm_trains_as_without_a_profile(run):

@@ -181,19 +181,26 @@ bool posesAsNvidia() {
   return does;
 }
 
-void borrowWorkspace(const OpenRegStream& stream, size_t bytes) {
+BorrowedWorkspace::BorrowedWorkspace(const OpenRegStream& stream, size_t bytes)
+    : device_(stream.device_index()) {
   if (bytes == 0) {
     return;
   }
   try {
-    const DataPtr memory =
-        c10::openreg::getOpenRegDeviceAllocator().allocate(bytes, stream);
-    auto& figures = LibraryBytes::of(stream.device_index());
-    figures.add(bytes);
-    figures.subtract(bytes);
+    memory_ = c10::openreg::getOpenRegDeviceAllocator().allocate(bytes, stream);
   } catch (const c10::OutOfMemoryError&) {
     return; // another algorithm needs none
   }
+  bytes_ = bytes;
+  LibraryBytes::of(device_).add(bytes);
+}
+
+BorrowedWorkspace::~BorrowedWorkspace() {
+  LibraryBytes::of(device_).subtract(bytes_);
+}
+
+void borrowWorkspace(const OpenRegStream& stream, size_t bytes) {
+  const BorrowedWorkspace workspace(stream, bytes);
 }
 
 size_t libraryPeak(DeviceIndex device) {

@@ -3,6 +3,9 @@
 
 #include "runtime/OpenRegStream.h"
 
+#include <c10/core/Allocator.h>
+#include <c10/macros/Macros.h>
+
 #include <cstddef>
 #include <string_view>
 
@@ -18,9 +21,21 @@ void keepWorkspaces(const c10::openreg::OpenRegStream& stream, bool withBias);
 /// Whether a device poses as one that NVIDIA's libraries compute on.
 bool posesAsNvidia();
 
-/// Allocates memory for the stream and frees it at once: what a library takes while a
-/// kernel runs. Nobody touches it, so the host has no memory behind it. If there is not
-/// enough, the library takes another algorithm, and nothing happens.
+/// What a library takes while a kernel runs: memory for the stream, as long as this
+/// lives. Nobody touches it, so the host has no memory behind it. If there is not
+/// enough, the library takes another algorithm, and has none.
+class [[nodiscard]] BorrowedWorkspace {
+ public:
+  BorrowedWorkspace(const c10::openreg::OpenRegStream& stream, size_t bytes);
+  ~BorrowedWorkspace();
+  C10_DISABLE_COPY_AND_ASSIGN(BorrowedWorkspace);
+
+ private:
+  c10::DataPtr memory_;
+  c10::DeviceIndex device_;
+  size_t bytes_ = 0;
+};
+/// The same for a kernel that takes nothing else meanwhile.
 void borrowWorkspace(const c10::openreg::OpenRegStream& stream, size_t bytes);
 
 /// The most bytes that libraries had of a device at a time, kept ones included, since

@@ -9,7 +9,8 @@ namespace {
 // 9.19) and each of their allocations was recorded. What is kept follows from the shape
 // to the byte. The workspace is what each layer and direction has for its products of
 // matrices, a copy of the weights, and whole copies of sequences and states: how many
-// depends on the kind, the width and the dtype. docs/profiles.md has the error.
+// depends on the kind, the width, and whether PyTorch copies the weights at each call.
+// docs/profiles.md has the error.
 constexpr double kPerLayer = 8 << 20;
 
 /// How many copies of sequences of hidden states and of the input, for each direction
@@ -21,8 +22,8 @@ struct Copies {
 using CopiesByLayers = std::array<Copies, 2>;
 
 struct CopiesByWidth {
-  size_t narrow; // up to so many numbers of a hidden state
-  CopiesByLayers narrowInBFloat16, narrowInOthers, wide;
+  size_t mostOfNarrow; // numbers of a hidden state
+  CopiesByLayers narrowCopied, narrow, wide; // copied: the weights
 };
 
 // By kind.
@@ -50,9 +51,9 @@ constexpr size_t kAlignment = 256;
 
 size_t RecurrentShape::workspace() const {
   const CopiesByWidth& row = kCopies[kind];
-  const CopiesByLayers& byLayers = hidden > row.narrow ? row.wide
-      : dtype == c10::kBFloat16                        ? row.narrowInBFloat16
-                                                       : row.narrowInOthers;
+  const CopiesByLayers& byLayers = hidden > row.mostOfNarrow ? row.wide
+      : copiesWeights                                        ? row.narrowCopied
+                                                             : row.narrow;
   const Copies& copies = byLayers[layers > 1];
   const auto itemSize = static_cast<double>(c10::elementSize(dtype));
   const auto both = static_cast<double>(directions);

@@ -21,6 +21,7 @@ struct RecurrentShape {
   size_t projected; // numbers per step of a projected state, or 0
   bool dropsOut; // between layers
   size_t weightBytes; // of all layers
+  bool copiesWeights; // at each call
 
   /// Bytes that a pass takes while it runs.
   size_t workspace() const;

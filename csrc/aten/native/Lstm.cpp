@@ -2,10 +2,8 @@
 
 #include "aten/native/Recurrent.h"
 #include "aten/native/RecurrentMemory.h"
-#include "runtime/OpenRegDeviceType.h"
 
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/RNN.h>
 
@@ -22,8 +20,7 @@ bool oneDnnSupports(const char* question) {
 }
 
 // docs:begin lstm
-/// Whether the CPU would leave an LSTM of such tensors to oneDNN. Autocast changes
-/// the dtype on the way there.
+/// Whether the CPU would leave an LSTM of such tensors to oneDNN.
 bool takesOneDnn(const Tensor& input, TensorList hx, TensorList params) {
   if (!lstm_mkldnn_stub.DEFAULT || !globalContext().userEnabledMkldnn() ||
       hx[0].unsafeGetTensorImpl()->has_symbolic_sizes_strides() ||
@@ -37,11 +34,7 @@ bool takesOneDnn(const Tensor& input, TensorList hx, TensorList params) {
       !std::all_of(params.begin(), params.end(), isHere)) {
     return false; // the other way raises the error
   }
-  const ScalarType dtype =
-      autocast::is_autocast_enabled(c10::openreg::kDeviceType)
-      ? autocast::get_autocast_dtype(c10::openreg::kDeviceType)
-      : input.scalar_type();
-  switch (dtype) {
+  switch (computedDtype(input)) {
     case kFloat:
       return true;
     case kBFloat16:
@@ -93,7 +86,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_input(
         train,
         bidirectional,
         batch_first);
-    memory.moveOneDnnsToHost(output, num_layers * (bidirectional ? 2 : 1));
+    memory.moveOneDnnsToHost(
+        input, output, num_layers * (bidirectional ? 2 : 1));
     output = memory.finish(output, {output, hy, cy});
     return {std::move(output), std::move(hy), std::move(cy)};
   }

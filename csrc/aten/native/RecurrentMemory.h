@@ -11,8 +11,8 @@
 namespace at::native::openreg {
 
 /// Follows one forward pass. The net here is composed of operators, which keep tensors
-/// for the backward pass; cuDNN keeps one block. This adds what is missing until then,
-/// and what cuDNN takes while a pass runs.
+/// for the backward pass; cuDNN keeps the input, the output and one block. This adds what
+/// is missing until then, and what cuDNN takes while a pass runs.
 class [[nodiscard]] RecurrentMemory {
  public:
   /// Does nothing unless the device poses as an NVIDIA GPU and cuDNN would run the net.
@@ -24,8 +24,11 @@ class [[nodiscard]] RecurrentMemory {
       TensorList params);
 
   /// Moves what oneDNN's layers saved for the backward pass of `output` to the host's
-  /// memory. It is no tensor of the program, and the device of a GPU has none of it.
-  void moveOneDnnsToHost(const Tensor& output, int64_t layers) const;
+  /// memory, but for tensors of the program: the device of a GPU has none of it.
+  void moveOneDnnsToHost(
+      const Tensor& input,
+      const Tensor& output,
+      int64_t layers) const;
 
   /// The output, with a node in the graph that counts for the backward pass. `results`
   /// are the tensors that the pass returns.
@@ -37,6 +40,7 @@ class [[nodiscard]] RecurrentMemory {
   };
 
   std::optional<Need> need_;
+  Tensor input_; // that the backward pass reads, or an empty one
   size_t before_ = 0; // allocated bytes
 };
 
