@@ -72,12 +72,13 @@ void reportAllocation(
     DeviceMemory& memory,
     void* pointer,
     size_t requested,
-    const OpenRegStream& stream) {
-  observe(&RuntimeObserver::onAllocate, pointer, requested, stream.stream());
+    DeviceIndex device,
+    orStream_t stream) {
+  observe(&RuntimeObserver::onAllocate, pointer, requested, stream);
   trace(&Trace::trace_gpu_memory_allocation, numberOf(pointer));
   const size_t bytes = sizeForProfiler(memory, pointer);
   if (C10_UNLIKELY(bytes != 0)) {
-    report(stream.device_index(), pointer, static_cast<int64_t>(bytes));
+    report(device, pointer, static_cast<int64_t>(bytes));
   }
 }
 
@@ -192,14 +193,15 @@ DataPtr OpenRegDeviceAllocator::allocate(
   }
   DeviceMemory& memory = memoryOf(device);
   const PoolContext context = contextFor(memory.pool(), PoolRecord::State);
-  void* pointer = memory.allocate(nbytes, stream, context);
+  const orStream_t handle = stream;
+  void* pointer = memory.allocate(nbytes, handle, context);
   if (C10_UNLIKELY(!pointer) && ipc::sentBlocks().collect()) {
-    pointer = memory.allocate(nbytes, stream, context);
+    pointer = memory.allocate(nbytes, handle, context);
   }
   if (C10_UNLIKELY(!pointer)) {
     throwOutOfMemory(device, nbytes);
   }
-  reportAllocation(memory, pointer, nbytes, stream);
+  reportAllocation(memory, pointer, nbytes, device, handle);
   return makeDataPtr(pointer, device);
 }
 
@@ -209,13 +211,14 @@ DataPtr OpenRegDeviceAllocator::tryAllocate(
   const DeviceIndex device = stream.device_index();
   DeviceMemory& memory = memoryOf(device);
   const PoolContext context = contextFor(memory.pool(), PoolRecord::State);
-  void* pointer = memory.tryAllocate(nbytes, stream, context);
+  const orStream_t handle = stream;
+  void* pointer = memory.tryAllocate(nbytes, handle, context);
   if (C10_LIKELY(pointer)) {
-    reportAllocation(memory, pointer, nbytes, stream);
+    reportAllocation(memory, pointer, nbytes, device, handle);
     observe(&RuntimeObserver::onAllocateInKernel, pointer);
   } else if (nbytes > DeviceMemory::infoOf(device).second) {
     // Waiting will not help a request for more than there is.
-    memory.pool().noteFailure(nbytes, stream, context);
+    memory.pool().noteFailure(nbytes, handle, context);
     throwOutOfMemory(device, nbytes);
   }
   return makeDataPtr(pointer, device);
