@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <string>
 
@@ -35,17 +36,12 @@ bool takesNumbers(const c10::FunctionSchema& schema) {
 
 Invocation::Invocation(OperatorInfo& called, ArgumentSpan given)
     : op(called), arguments(given), stream(survey()) {
-  if (op.written != 0) {
-    for (size_t place = 0; place < arguments.size(); ++place) {
-      const Argument& argument = arguments[place];
-      if (!op.writes(place)) {
-        continue;
-      }
-      if (C10_LIKELY(argument.type->kind == ArgumentType::Kind::Tensor)) {
-        beginWriting(argument.tensor());
-      } else {
-        visitTensors(argument, &beginWriting);
-      }
+  for (uint64_t written = op.written; written != 0; written &= written - 1) {
+    const Argument& argument = arguments[std::countr_zero(written)];
+    if (C10_LIKELY(argument.type->kind == ArgumentType::Kind::Tensor)) {
+      beginWriting(argument.tensor());
+    } else {
+      visitTensors(argument, &beginWriting);
     }
   }
   if (C10_UNLIKELY(op.isProduct)) {
@@ -141,7 +137,6 @@ bool hasWholeSums(ArgumentSpan arguments) {
 } // namespace
 
 bool Invocation::needsAllThreads() const {
-  constexpr size_t kLargeSum = 64 * 1024; // from here on sums are cut
   const auto hasImages = [](const Argument& argument) {
     if (argument.type->kind != ArgumentType::Kind::Tensor) {
       return true; // a parameter, which is optional

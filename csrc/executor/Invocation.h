@@ -42,7 +42,7 @@ class Invocation {
   }
 
   bool isSmall() const {
-    return bytes <= kSmallBytes && (op.isPlain || isQuick());
+    return bytes <= kSmallBytes && (isPlain() || isQuick());
   }
 
   /// Notes that the kernel supports such calls, unless the tensors are empty: then the
@@ -71,7 +71,14 @@ class Invocation {
   void judgeError(const c10::Error& error) const;
 
  private:
-  /// isSmall() for operators whose work does not follow from their bytes.
+  static constexpr size_t kLargeSum = 64 * 1024; // from here on sums are cut
+
+  /// Whether the amount of work follows from the bytes alone.
+  bool isPlain() const {
+    return op.threadSums == ThreadSums::Never ||
+        (op.threadSums <= ThreadSums::IfLarge && bytes < kLargeSum);
+  }
+  /// isSmall() for all other calls.
   bool isQuick() const;
   bool needsAllThreads() const;
   /// Roughly how long the kernel takes with one thread; infinite if it needs all threads.

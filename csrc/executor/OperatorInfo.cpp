@@ -185,7 +185,6 @@ OperatorInfo::OperatorInfo(
       addsFirst(op.schema().name().find("add") != std::string::npos),
       addsRows(op.schema().name().find("addmm") != std::string::npos),
       threadSums(threadSumsOf(op.schema().name(), structured || typed)),
-      isPlain(threadSums == ThreadSums::Never),
       wantsCpuTensors(op.schema().name().starts_with("aten::gelu")),
       mayResize(written != 0 && (!typed || !op.schema().name().ends_with('_'))),
       runStructured(structured),

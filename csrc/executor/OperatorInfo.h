@@ -130,8 +130,6 @@ class OperatorInfo {
   /// whether something to add comes before the factors, and whether that may be a row.
   const bool isProduct, addsFirst, addsRows;
   const ThreadSums threadSums;
-  /// Whether the amount of work follows from the bytes of a call alone.
-  const bool isPlain;
   /// Whether the kernel asks for the device of its arguments, as oneDNN does: then it needs
   /// CPU tensors, even if its iterator has the addresses.
   const bool wantsCpuTensors;
