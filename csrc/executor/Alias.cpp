@@ -53,25 +53,25 @@ Tensor makeTensor(const TensorImpl* like, Storage storage) {
 
 // --- into the kernel ----------------------------------------------------------
 
-Tensor AliasFrame::alias(const Tensor& tensor) {
+const Tensor& AliasFrame::alias(const Tensor& tensor) {
   if (!isOpenReg(tensor)) {
     return tensor;
   }
   TensorImpl* original = tensor.unsafeGetTensorImpl();
   for (const Entry& entry : entries_) {
     if (entry.original == original) {
-      return Tensor(entry.alias);
+      return entry.alias;
     }
   }
   for (const Entry& entry : layouts_) {
     if (entry.original == original) {
-      return Tensor(entry.alias);
+      return entry.alias;
     }
   }
   if (C10_UNLIKELY(hasLayout(original))) {
-    const Tensor alias = aliasLayout(tensor);
-    layouts_.push_back({original, alias.getIntrusivePtr()});
-    return alias;
+    Tensor alias = aliasLayout(tensor);
+    layouts_.push_back({original, std::move(alias)});
+    return layouts_.back().alias;
   }
   StorageImpl* storage = original->unsafe_storage().unsafeGetStorageImpl();
   StorageImpl* shared = findStorage(storage);
@@ -83,15 +83,16 @@ Tensor AliasFrame::alias(const Tensor& tensor) {
     alias->bind(original, memory);
     storages_.push_back({storage, alias->ownStorage()});
   }
-  entries_.push_back({original, alias});
-  return Tensor(c10::intrusive_ptr<TensorImpl>(std::move(alias)));
+  entries_.push_back(
+      {original, Tensor(c10::intrusive_ptr<TensorImpl>(std::move(alias)))});
+  return entries_.back().alias;
 }
 
-Tensor AliasFrame::aliasForLater(const Tensor& tensor) {
+const Tensor& AliasFrame::aliasForLater(const Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_cpu()) {
     return alias(tensor);
   }
-  Tensor copy = tensor.clone();
+  Tensor& copy = copies_.emplace_back(tensor.clone());
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     copy.unsafeGetTensorImpl()->set_wrapped_number(true); // clone() drops it
   }
@@ -124,8 +125,9 @@ Storage AliasFrame::aliasStorage(StorageImpl* original) {
 AliasFrame::~AliasFrame() {
   // The last one first: it may use the storage of another.
   while (!entries_.empty()) {
-    AliasSpares::put(c10::intrusive_ptr<AliasImpl>::reclaim(
-        static_cast<AliasImpl*>(entries_.back().alias.release())));
+    AliasSpares::put(
+        c10::intrusive_ptr<AliasImpl>::reclaim(static_cast<AliasImpl*>(
+            entries_.back().alias.unsafeReleaseTensorImpl())));
     entries_.pop_back();
   }
 }
@@ -135,7 +137,7 @@ AliasFrame::~AliasFrame() {
 const AliasFrame::Entry* AliasFrame::findAlias(const TensorImpl* alias) const {
   const auto find = [&](const auto& entries) -> const Entry* {
     for (const Entry& entry : entries) {
-      if (entry.alias.get() == alias) {
+      if (entry.alias.unsafeGetTensorImpl() == alias) {
         return &entry;
       }
     }

@@ -38,17 +38,18 @@ class AliasFrame {
   AliasFrame(const AliasFrame&) = delete;
   AliasFrame& operator=(const AliasFrame&) = delete;
 
-  Tensor alias(const Tensor& tensor);
+  /// The result refers to what the frame keeps until the next call of either function.
+  const Tensor& alias(const Tensor& tensor);
   /// The same for a kernel that runs later: a CPU tensor (a number or an index) is
   /// copied, because its owner may change it.
-  Tensor aliasForLater(const Tensor& tensor);
+  const Tensor& aliasForLater(const Tensor& tensor);
   Tensor wrap(Tensor result);
   void finish(const Tensor& output);
 
  private:
   struct Entry {
     c10::TensorImpl* original;
-    c10::intrusive_ptr<c10::TensorImpl> alias;
+    Tensor alias;
   };
   struct StorageEntry {
     c10::StorageImpl* original;
@@ -71,6 +72,7 @@ class AliasFrame {
   const OpenRegStream stream_;
   c10::SmallVector<Entry, 6> entries_; // strided ones
   std::vector<Entry> layouts_; // all others
+  std::vector<Tensor> copies_; // of tensors of the CPU
   c10::SmallVector<StorageEntry, 6> storages_;
   std::vector<c10::Storage> owned_; // of tensors of other layouts
 };

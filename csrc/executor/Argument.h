@@ -16,8 +16,9 @@
 namespace at::native::openreg {
 
 using TensorVisitor = c10::function_ref<void(const Tensor&)>;
-/// Returns the tensor that replaces the given one, usually its alias.
-using TensorMap = c10::function_ref<Tensor(const Tensor&)>;
+/// Finds the tensor that replaces the given one, usually its alias. Whoever is asked keeps
+/// that tensor for as long as it replaces the other; it may be the given one itself.
+using TensorMap = c10::function_ref<const Tensor*(const Tensor&)>;
 /// What a call looks like, apart from its data: a key of OutputShapeCache.
 using Signature = c10::SmallVector<int64_t, 64>;
 

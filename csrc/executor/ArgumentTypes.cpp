@@ -85,12 +85,12 @@ c10::IValue ArgumentTraits<c10::IValue>::map(
     const c10::IValue& value,
     TensorMap map) {
   if (value.isTensor()) {
-    return map(value.toTensor());
+    return *map(value.toTensor());
   }
   if (value.isTensorList()) {
     auto tensors = value.toTensorVector();
     for (Tensor& tensor : tensors) {
-      tensor = map(tensor);
+      tensor = *map(tensor);
     }
     return tensors;
   }

@@ -40,6 +40,41 @@ struct OwnedView {
   View view;
 };
 
+/// Tensors that somebody else keeps, without a count of their own: a count costs two
+/// atomic operations.
+struct BorrowedTensors {
+  using Traits = c10::MaybeOwnedTraits<Tensor>;
+
+  BorrowedTensors() = default;
+  BorrowedTensors(BorrowedTensors&&) noexcept = default;
+  BorrowedTensors& operator=(BorrowedTensors&&) = delete;
+  ~BorrowedTensors() {
+    for (Tensor& tensor : tensors) {
+      Traits::destroyBorrow(tensor);
+    }
+  }
+  operator TensorList() const {
+    return tensors;
+  }
+
+  std::vector<Tensor> tensors;
+};
+
+/// The same for one tensor.
+struct BorrowedTensor {
+  using Traits = c10::MaybeOwnedTraits<Tensor>;
+
+  explicit BorrowedTensor(const Tensor& tensor)
+      : view(Traits::createBorrow(tensor)) {}
+  BorrowedTensor(BorrowedTensor&& other) noexcept
+      : BorrowedTensor(other.view) {}
+  ~BorrowedTensor() {
+    Traits::destroyBorrow(view);
+  }
+
+  Tensor view;
+};
+
 template <class T>
 struct ArgumentTraits {
   static constexpr auto kKind = std::is_same_v<T, double>
@@ -69,8 +104,8 @@ struct ArgumentTraits<Tensor> {
       visit(tensor);
     }
   }
-  static Tensor map(const Tensor& tensor, TensorMap map) {
-    return map(tensor);
+  static BorrowedTensor map(const Tensor& tensor, TensorMap map) {
+    return BorrowedTensor(*map(tensor));
   }
   static void encode(Signature& key, const Tensor& tensor) {
     encodeTensor(key, tensor);
@@ -88,7 +123,7 @@ struct ArgumentTraits<std::optional<Tensor>> {
   static std::optional<Tensor> map(
       const std::optional<Tensor>& value,
       TensorMap map) {
-    return value ? std::optional(map(*value)) : std::nullopt;
+    return value ? std::optional(*map(*value)) : std::nullopt;
   }
   static void encode(Signature& key, const std::optional<Tensor>& value) {
     encodeTensor(key, value.value_or(Tensor()));
@@ -106,15 +141,14 @@ struct TensorListTraits {
       }
     }
   }
-  static OwnedView<std::vector<Tensor>, View> map(
-      const View& list,
-      TensorMap map) {
-    std::vector<Tensor> mapped;
-    mapped.reserve(list.size());
+  static OwnedView<BorrowedTensors, View> map(const View& list, TensorMap map) {
+    BorrowedTensors mapped;
+    mapped.tensors.reserve(list.size());
     for (const Tensor& tensor : list) {
-      mapped.push_back(map(tensor));
+      mapped.tensors.push_back(
+          BorrowedTensors::Traits::createBorrow(*map(tensor)));
     }
-    return OwnedView<std::vector<Tensor>, View>(std::move(mapped));
+    return OwnedView<BorrowedTensors, View>(std::move(mapped));
   }
   static void encode(Signature& key, const View& list) {
     key.push_back(static_cast<int64_t>(list.size()));

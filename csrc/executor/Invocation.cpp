@@ -287,7 +287,7 @@ QueuedInvocation::QueuedInvocation(
     std::span<const Tensor> made)
     : op(call.op), frame(call.stream) {
   arguments.hold(call.arguments, [this](const Tensor& tensor) {
-    return frame.aliasForLater(tensor);
+    return &frame.aliasForLater(tensor);
   });
   for (const Tensor& output : made) {
     outputs.push_back(frame.aliasForLater(output));

@@ -186,7 +186,7 @@ class OperatorCall {
     const bool ran = call_.withKernel({}, [&](const KernelNow& kernel) {
       return launch(kernel, [&] {
         aliases.map(call_.arguments, [&](const Tensor& tensor) {
-          return aliasOf(frame, tensor);
+          return &aliasOf(frame, tensor);
         });
         run.arguments = aliases;
         const at::AutoDispatchBelowADInplaceOrView below;
@@ -206,8 +206,8 @@ class OperatorCall {
     return ran;
   }
 
-  Tensor aliasOf(AliasFrame& frame, const Tensor& tensor) const {
-    Tensor alias = frame.alias(tensor);
+  const Tensor& aliasOf(AliasFrame& frame, const Tensor& tensor) const {
+    const Tensor& alias = frame.alias(tensor);
     if (call_.op.kernel != kCpuKernel && isOpenReg(tensor) &&
         tensor.requires_grad()) {
       alias.requires_grad_(); // a sparse kernel asks whether it must save more

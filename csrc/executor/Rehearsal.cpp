@@ -18,7 +18,7 @@ namespace {
 /// Host tensors in the place of a call's device tensors.
 class StandIns {
  public:
-  Tensor of(const Tensor& tensor) {
+  const Tensor& of(const Tensor& tensor) {
     if (!isOpenReg(tensor)) {
       return tensor;
     }
@@ -167,7 +167,7 @@ std::optional<RehearsedCall> rehearse(
   StandIns standIns;
   ArgumentList arguments;
   arguments.map(call.arguments, [&](const Tensor& tensor) {
-    return standIns.of(tensor);
+    return &standIns.of(tensor);
   });
   std::optional<Generator> generator;
   if (op.generator) {
@@ -202,7 +202,7 @@ void rehearse(
   StandIns standIns;
   ArgumentList arguments;
   arguments.map(call.arguments, [&](const Tensor& tensor) {
-    return standIns.of(tensor);
+    return &standIns.of(tensor);
   });
   c10::SmallVector<Tensor, 4> written;
   for (const Tensor& output : outputs) {

@@ -103,7 +103,7 @@ void StructuredRun::withAliases(Use use) {
   AliasFrame frame(call_->stream);
   ArgumentList arguments;
   arguments.map(
-      arguments_, [&](const Tensor& tensor) { return frame.alias(tensor); });
+      arguments_, [&](const Tensor& tensor) { return &frame.alias(tensor); });
   if (form_ == Form::Functional) {
     // Nobody else has the outputs yet.
     const OutputsAsCpus asCpus(outputs_, call_->device);
