@@ -152,7 +152,6 @@ def runner(group, kernel):
         f"  void compute(StructuredRun& run) {{ {impl}; }}",
         *kept,
         "};",
-        f"void run_{name}(StructuredRun& run) {{ runObject<Run_{name}>(run); }}",
     ]
 
 
@@ -169,7 +168,7 @@ def information(function, out, run):
     return [
         f"OperatorInfo& info_{plain(str(function.func.name))}() {{",
         f'  static auto* info = new OperatorInfo("aten::{name}", "{overload}",',
-        f"      {out}, &run_{run});",
+        f"      {out}, &runObject<Run_{run}>);",
         "  return *info;",
         "}",
     ]

@@ -12,6 +12,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/Resize.h>
 
+#include <optional>
+
 namespace at::native::openreg {
 
 // --- outputs --------------------------------------------------------------------
@@ -98,23 +100,34 @@ void StructuredRun::copyProxies() {
 
 // --- the kernel ---------------------------------------------------------------------
 
-template <class Use>
-void StructuredRun::withAliases(Use use) {
+void StructuredRun::runOnAliases(TensorIteratorBase* iterator, Body kernel) {
+  const at::AutoDispatchBelowADInplaceOrView below;
   AliasFrame frame(call_->stream);
   ArgumentList arguments;
   arguments.map(
       arguments_, [&](const Tensor& tensor) { return &frame.alias(tensor); });
+  std::optional<OutputsAsCpus> asCpus;
+  c10::SmallVector<Tensor, 4> aliases;
+  std::span<Tensor> outputs = outputs_;
   if (form_ == Form::Functional) {
-    // Nobody else has the outputs yet.
-    const OutputsAsCpus asCpus(outputs_, call_->device);
-    use(ArgumentSpan(arguments), outputs_);
+    asCpus.emplace(outputs_, call_->device); // nobody else has them yet
+  } else {
+    for (const Tensor& output : outputs_) {
+      aliases.push_back(frame.alias(output));
+    }
+    outputs = aliases;
+  }
+  if (iterator) { // the CPU's casts while it is built
+    StructuredRun anew(arguments, outputs);
+    call_->op.runStructured(anew);
     return;
   }
-  c10::SmallVector<Tensor, 4> outputs;
-  for (const Tensor& output : outputs_) {
-    outputs.push_back(frame.alias(output));
-  }
-  use(ArgumentSpan(arguments), std::span<Tensor>(outputs));
+  const auto given = std::exchange(arguments_, arguments);
+  const auto made = std::exchange(outputs_, outputs);
+  kernel();
+  copyProxies();
+  arguments_ = given;
+  outputs_ = made;
 }
 
 void StructuredRun::compute(TensorIteratorBase* iterator, Body kernel) {
@@ -138,20 +151,7 @@ void StructuredRun::compute(TensorIteratorBase* iterator, Body kernel) {
       kernel();
       return;
     }
-    const at::AutoDispatchBelowADInplaceOrView below;
-    withAliases([&](ArgumentSpan arguments, std::span<Tensor> outputs) {
-      if (iterator) { // the CPU's casts while it is built
-        StructuredRun anew(arguments, outputs);
-        call_->op.runStructured(anew);
-        return;
-      }
-      const auto given = std::exchange(arguments_, arguments);
-      const auto made = std::exchange(outputs_, outputs);
-      kernel();
-      copyProxies();
-      arguments_ = given;
-      outputs_ = made;
-    });
+    runOnAliases(iterator, kernel);
   };
   computed_ = call_->withKernel(outputs_, [&](const KernelNow& launched) {
     return tryRun(launched, run);

@@ -112,8 +112,7 @@ class StructuredRun {
   bool hasProxy(size_t place) const {
     return proxies_ && (*proxies_)[place].defined();
   }
-  template <class Use>
-  void withAliases(Use use);
+  void runOnAliases(TensorIteratorBase* iterator, Body kernel);
   void copyProxies();
 
   const Invocation* const call_ = nullptr; // nullptr: arguments are aliases
