@@ -240,14 +240,6 @@ std::vector<Tensor> stackLayers(const std::vector<State>& states) {
 
 } // namespace
 
-ScalarType computedDtype(const Tensor& input) {
-  const ScalarType own = input.scalar_type();
-  return autocast::is_autocast_enabled(c10::openreg::kDeviceType) &&
-          own != kDouble
-      ? autocast::get_autocast_dtype(c10::openreg::kDeviceType)
-      : own;
-}
-
 std::pair<Tensor, std::vector<Tensor>> runRecurrent(
     const RecurrentNet& net,
     const Tensor& input,

@@ -12,9 +12,6 @@
 
 namespace at::native::openreg {
 
-/// The dtype that a net of such an input computes in. Autocast changes it on the way.
-ScalarType computedDtype(const Tensor& input);
-
 /// Runs a net step by step. `batch_sizes` is undefined unless `input` is packed;
 /// `hx` is the hidden state of all layers, and the cell state of an LSTM. Returns
 /// the output, and the last of these states.

@@ -1,6 +1,5 @@
 #include "aten/native/RecurrentMemory.h"
 
-#include "aten/native/Recurrent.h"
 #include "executor/LibraryWorkspaces.h"
 #include "executor/RecurrentWorkspace.h"
 #include "runtime/OpenRegDeviceAllocator.h"
