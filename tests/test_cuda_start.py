@@ -117,7 +117,8 @@ torch.cuda.set_device(rank)
 dist.init_process_group("nccl")
 x = torch.full((2,), rank + 1.0, device="cuda")
 dist.all_reduce(x)
-print(dist.get_backend(), x.device, x.tolist(), flush=True)
+line = f"{dist.get_backend()} {x.device} {x.tolist()}\\n"
+os.write(1, line.encode())  # at once: both ranks write to one pipe
 dist.destroy_process_group()
 """
 
