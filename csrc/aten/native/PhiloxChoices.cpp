@@ -2,9 +2,9 @@
 
 #include "aten/native/PhiloxDraws.h"
 #include "aten/native/PhiloxThread.h"
+#include "executor/ParallelFor.h"
 
 #include <ATen/Dispatch_v2.h>
-#include <ATen/Parallel.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty.h>
 
@@ -187,8 +187,8 @@ void multinomialWithReplacement(
                 }
                 auto* const chosen =
                     tensors[1].mutable_data_ptr<int64_t>() + row * n_sample;
-                at::parallel_for(
-                    0, n_sample, kBlockSize, [&](int64_t begin, int64_t end) {
+                parallelFor(
+                    n_sample, kBlockSize, [&](int64_t begin, int64_t end) {
                       for (int64_t i = begin; i < end; ++i) {
                         const auto block = c10::openreg::philox(
                             point.seed,

@@ -1,8 +1,7 @@
 #include "aten/native/PhiloxDraws.h"
 
+#include "executor/ParallelFor.h"
 #include "runtime/OpenRegFunctions.h"
-
-#include <ATen/Parallel.h>
 
 #include <numeric>
 
@@ -118,7 +117,7 @@ void drawBlocks(
       visit(batch);
     }
   };
-  at::parallel_for(0, grid.rounds * inRound, kGrain, visitBatches);
+  parallelFor(grid.rounds * inRound, kGrain, visitBatches);
 }
 
 ElementPlaces::ElementPlaces(const TensorIteratorBase& iter, int operand)

@@ -2,10 +2,10 @@
 
 #include "aten/native/PhiloxDraws.h"
 #include "aten/native/PhiloxThread.h"
+#include "executor/ParallelFor.h"
 
 #include <ATen/Dispatch_v2.h>
 #include <ATen/ExpandUtils.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/ops/_standard_gamma.h>
@@ -57,7 +57,7 @@ void sampleEach(
         T* const written = tensors[1].mutable_data_ptr<T>();
         const PhiloxPoint point = draw.point();
         constexpr int64_t kGrain = 1024;
-        at::parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
+        parallelFor(count, kGrain, [&](int64_t begin, int64_t end) {
           auto mine = sample;
           for (int64_t element = begin; element < end; ++element) {
             written[to(element)] = mine(point, element, read[from(element)]);
@@ -235,11 +235,8 @@ Tensor binomial(
               const PhiloxPoint point = draw.point();
               const int64_t blocks =
                   (numel + kThreads * kEach - 1) / (kThreads * kEach);
-              at::parallel_for(
-                  0,
-                  blocks * kThreads,
-                  kThreads,
-                  [&](int64_t begin, int64_t end) {
+              parallelFor(
+                  blocks * kThreads, kThreads, [&](int64_t begin, int64_t end) {
                     for (int64_t id = begin; id < end; ++id) {
                       gpu::PhiloxThread thread(point, id);
                       for (int64_t i = 0; i < kEach; ++i) {
