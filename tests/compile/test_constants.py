@@ -60,12 +60,16 @@ def test_a_branch_reads_a_constant_that_was_made_outside():
     check_compiled(choose, (numbers(6, 16).abs(),))
 
 
-def test_a_constant_of_a_second_device_is_read_there():
-    def shifted(x):
-        return x + torch.tensor(LONG, device=x.device)
-
-    x = torch.ones(16, device="openreg:1")
-    assert torch.equal(compile(shifted)(x), shifted(x))
+# In a process of its own: compiled code keeps its constants, and so memory of the device.
+def test_a_constant_of_a_second_device_is_read_there(run_python):
+    code = f"""
+import torch
+def shifted(x):
+    return x + torch.tensor({LONG}, device=x.device)
+x = torch.ones(16, device="openreg:1")
+print(torch.equal(torch.compile(shifted)(x), shifted(x)))
+"""
+    assert run_python(code) == "True"
 
 
 @pytest.mark.slow
