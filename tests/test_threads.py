@@ -83,6 +83,9 @@ def test_a_kernel_does_not_take_memory_that_work_behind_it_reads():
 @pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")
 def test_threads_that_share_a_parameter_add_up_their_gradients():
     weight = torch.ones(200, 200, device="openreg:0", requires_grad=True)
+    # Keeps the node that accumulates: a new one would do so in another stream, which waits
+    # for nobody, as on CUDA.
+    kept = weight * 1
     torch.openreg.synchronize(0)
 
     def work(index):
@@ -92,6 +95,7 @@ def test_threads_that_share_a_parameter_add_up_their_gradients():
             torch.openreg.synchronize(0)
 
     together(work)
+    assert kept.requires_grad
     assert weight.grad.unique().tolist() == [10 * sum(range(1, THREADS + 1))]
 
 
