@@ -176,8 +176,9 @@ namespace {
 // docs:begin threads-for
 /// How long a kernel takes with one thread, in microseconds, if several are worth it.
 constexpr double kLarge = 80;
-/// The same if the thread that launches kernels still needs a processor.
-constexpr double kHuge = 500;
+/// The same if the thread that launches kernels still needs a processor. It then takes
+/// a member of the team its processor for a few milliseconds, and the others wait.
+constexpr double kHuge = 10'000;
 
 /// Whether a kernel may use so many threads and leave a processor to the thread that
 /// launched it, which may be about to launch the next one.
