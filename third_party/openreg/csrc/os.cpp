@@ -280,7 +280,9 @@ struct Guard {
   sigjmp_buf resume;
 };
 
-thread_local Guard* activeGuard = nullptr;
+// Looked at with every launch: without the attribute, that takes a call.
+thread_local Guard* activeGuard __attribute__((tls_model("initial-exec"))) =
+    nullptr;
 struct sigaction previousActions[NSIG];
 
 void handleFault(int signal, siginfo_t* info, void* context) {
@@ -334,17 +336,16 @@ bool runGuarded(
   Guard guard;
   guard.survives = survives;
   guard.context = context;
-  Guard** const active = keep(&activeGuard);
-  Guard* const outer = *active;
+  Guard* const outer = activeGuard;
   if (sigsetjmp(guard.resume, 0) != 0) {
-    *active = outer;
+    activeGuard = outer;
     unblockFaults();
     *fault = guard.address;
     return false;
   }
-  *active = &guard;
+  activeGuard = &guard;
   body(context);
-  *active = outer;
+  activeGuard = outer;
   return true;
 }
 

@@ -125,14 +125,6 @@ void sleepFor(std::chrono::nanoseconds duration);
 
 uint64_t threadId();
 
-/// Keeps the address of a thread-local variable. In a shared library it takes a
-/// call to find it, which the compiler makes at every use otherwise.
-template <class T>
-T* keep(T* variable) {
-  asm("" : "+r"(variable));
-  return variable;
-}
-
 /// Number of processors this process may use.
 unsigned processorCount();
 

@@ -32,8 +32,10 @@ struct RunningTask {
   Device& device() const;
 };
 
-/// That of the calling thread, or nullptr.
-extern constinit thread_local RunningTask* runningTask;
+/// That of the calling thread, or nullptr. Looked at with every launch: without the
+/// attribute, that takes a call.
+extern constinit thread_local RunningTask* runningTask
+    __attribute__((tls_model("initial-exec")));
 
 /// Starts the record of the task, if its kind is recorded.
 void beginTrace(RunningTask& task, const TaskTrace& trace);

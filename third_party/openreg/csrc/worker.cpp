@@ -41,8 +41,7 @@ bool Stream::tryRunInline(const Work& work, uint64_t* finished) {
     trace = traceOf(work, *this, nullptr);
     beginTrace(task, trace);
   }
-  RunningTask** const running = os::keep(&runningTask);
-  RunningTask* const outer = std::exchange(*running, &task);
+  RunningTask* const outer = std::exchange(runningTask, &task);
   runningName_.store(work.info.name, std::memory_order_relaxed);
   struct Context {
     const Work& work;
@@ -63,7 +62,7 @@ bool Stream::tryRunInline(const Work& work, uint64_t* finished) {
   }
   settle(task);
   runningName_.store(nullptr, std::memory_order_relaxed);
-  *running = outer;
+  runningTask = outer;
   ring_.finish(ticket);
   *finished = ticket + 1;
   return true;
