@@ -2,6 +2,7 @@
 there, or calls something else."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -32,6 +33,22 @@ def test_code_of_another_form_is_reported():
         ImportError, match=rf"{SENTENCE}'h\(' in the code .* is no more"
     ):
         _names.swap("f(x)", "h(", "g(")
+
+
+def test_an_attribute_that_is_read_or_set_is_missed():
+    linear = nn.Linear(1, 1)
+    _names.require(linear, "weight", "bias")
+    with pytest.raises(ImportError, match=rf"{SENTENCE}.*Linear.weights is no more"):
+        _names.require(linear, "bias", "weights")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_all_attributes_that_the_shorter_way_uses_are_asked_for():
+    from torch_openreg.inductor import _again
+
+    source = Path(_again.__file__).read_text()
+    assert {*re.findall(r"\bmanager\.(\w+)", source)} == {*_again._OF_MANAGER}
+    assert {*re.findall(r"\b(?:node|last)\.(\w+)", source)} == {*_again._OF_NODE}
 
 
 @pytest.mark.filterwarnings("ignore")

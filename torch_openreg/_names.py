@@ -46,6 +46,13 @@ def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     setattr(owner, name, functools.wraps(original)(make(original)))
 
 
+def require(owner: Any, *names: str) -> None:
+    """For names that are read, or set, without being replaced."""
+    for name in names:
+        if not hasattr(owner, name):
+            raise missing(_full_name(type(owner), name))
+
+
 def overrides(base: type) -> Callable[[type], type]:
     """Marks a class whose methods PyTorch calls in the place of those of ``base``: one
     that it no longer knows would never be called, and nobody would notice."""

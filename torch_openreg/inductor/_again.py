@@ -12,13 +12,39 @@ from typing import Any
 import torch
 from torch._inductor import config
 
-from torch_openreg import _C
+from torch_openreg import _C, _names
 
 # With one of them the trees do more than run: they are asked each time.
 _SETTINGS = (
     "fast_path_cudagraph_asserts",
     "force_cudagraph_sync",
     "force_cudagraphs_warmup",
+)
+
+# What _Root reads and sets in the place of the trees.
+_OF_MANAGER = (
+    "can_start_new_generation",
+    "compile_id",
+    "current_node",
+    "id_to_compile_id",
+    "id_to_mode",
+    "mode",
+    "path_state",
+    "running_forwards_with_pending_backwards",
+    "update_generation",
+)
+_OF_NODE = (
+    "cached_tensor_outputs",
+    "children",
+    "expanded_dims",
+    "non_static_input_idx",
+    "parent",
+    "reconstructed_inputs",
+    "rerecord_if_static_inputs_change",
+    "run_graph",
+    "static_input_data_ptrs",
+    "tensor_static_input_idxs",
+    "wrapped_function",
 )
 
 
@@ -75,9 +101,12 @@ def _find(module: Any, device: int, model: Callable[..., Any]) -> _Root | None:
     copies of its inputs."""
     manager = module.get_container(device).tree_manager
     node = manager and manager.current_node
+    if not isinstance(node, module.CUDAGraphNode):
+        return None
+    _names.require(manager, *_OF_MANAGER)
+    _names.require(node, *_OF_NODE)
     if (
-        not isinstance(node, module.CUDAGraphNode)
-        or any(getattr(config.triton, name) for name in _SETTINGS)
+        any(getattr(config.triton, name) for name in _SETTINGS)
         or node.parent is not None
         or node.wrapped_function.model is not model
         or not node.rerecord_if_static_inputs_change
