@@ -4,6 +4,7 @@
 #include "runtime/OpenRegDeviceAllocator.h"
 #include "runtime/OpenRegFunctions.h"
 #include "runtime/OpenRegProfiling.h"
+#include "runtime/OpenRegSingleThread.h"
 #include "runtime/OpenRegTeam.h"
 #include "runtime/OpenRegThreads.h"
 
@@ -273,23 +274,7 @@ void runQueued(int threads, Body work) {
     return runChecked(work);
   }
   const c10::openreg::SingleThread single;
-  struct Call {
-    Body work;
-    std::exception_ptr other;
-  } call{work, nullptr};
-  c10::openreg::runAlone(
-      [](void* raw) {
-        auto& [body, other] = *static_cast<Call*>(raw);
-        try {
-          runChecked(body);
-        } catch (...) {
-          other = std::current_exception(); // OpenMP's frames pass none on
-        }
-      },
-      &call);
-  if (C10_UNLIKELY(call.other != nullptr)) {
-    std::rethrow_exception(call.other);
-  }
+  runChecked(work);
 }
 
 bool tryRun(const KernelNow& kernel, Body body) {

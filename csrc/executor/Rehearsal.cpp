@@ -3,7 +3,7 @@
 #include "executor/ArgumentTypes.h"
 #include "executor/Layouts.h"
 #include "runtime/OpenRegGenerator.h"
-#include "runtime/OpenRegThreads.h"
+#include "runtime/OpenRegSingleThread.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>

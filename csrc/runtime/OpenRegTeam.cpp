@@ -1,5 +1,7 @@
 #include "runtime/OpenRegTeam.h"
 
+#include "runtime/OpenRegSingleThread.h"
+
 #include <openreg.h>
 #include <pthread.h>
 
@@ -7,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -165,15 +168,19 @@ class TeamRest {
         this,
         static_cast<unsigned>(threads));
     level_ = omp_get_level();
+    // Code that asks OpenMP for its part of the work gets all of it in here.
+    GOMP_parallel_start([](void*) {}, nullptr, 1);
+    single_.emplace();
   }
 
   void end() {
     if (!begun()) {
       return;
     }
+    single_.reset();
     asleep_.store(false, std::memory_order_release);
     asleep_.notify_all();
-    // More than one if a kernel was abandoned in runAlone().
+    // Both, and those of a kernel that was abandoned half way.
     while (omp_get_level() >= level_) {
       GOMP_parallel_end();
     }
@@ -198,7 +205,8 @@ class TeamRest {
   }
 
   std::atomic<bool> asleep_{false};
-  int level_ = 0; // of the region that was begun; 0: none was
+  int level_ = 0; // of the region that was begun first; 0: none was
+  std::optional<SingleThread> single_;
 };
 
 thread_local TeamRest rest;
@@ -214,14 +222,6 @@ void restTeam(int threads) {
 
 void wakeTeam() {
   rest.end();
-}
-
-void runAlone(void (*body)(void*), void* data) {
-  if (rest.begun()) {
-    GOMP_parallel(body, data, 1, 0);
-  } else {
-    body(data);
-  }
 }
 
 void spreadTeam(int threads) {

@@ -32,14 +32,10 @@ void spreadTeam(int threads);
 /// wakeTeam(). OpenMP would let them spin for three milliseconds after each parallel
 /// region, and so take processors away from the threads that launch kernels.
 ///
-/// They sleep in a parallel region that the calling thread has begun and not ended, so
-/// parallel regions in between have one thread.
+/// They sleep in a parallel region that the calling thread has begun and not ended. It
+/// goes on in a second region inside of the first, alone, so kernels have one thread.
 void restTeam(int threads);
 void wakeTeam();
-
-/// Calls `body(data)`, which is to have one thread. Code that asks OpenMP for its part
-/// of the work gets all of it, also while the team rests.
-void runAlone(void (*body)(void*), void* data);
 // docs:end rest-team
 
 /// The processor for member number `member` of a team whose threads are on `places`:

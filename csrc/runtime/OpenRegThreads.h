@@ -10,23 +10,6 @@ namespace c10::openreg {
 /// at::set_num_threads(), it does not change the number for threads made later.
 void useThreads(int threads);
 
-// docs:begin single-thread
-/// While it lives, kernels on the calling thread use one thread. So a thread that runs
-/// only small kernels never gets its own team of OpenMP threads: with more threads in all
-/// teams than processors, every parallel region of the process would be slow.
-// docs:end single-thread
-class [[nodiscard]] SingleThread {
- public:
-  SingleThread();
-  ~SingleThread();
-  SingleThread(const SingleThread&) = delete;
-  SingleThread& operator=(const SingleThread&) = delete;
-
- private:
-  const int outer_; // of OpenMP
-  int outerMkl_ = 0;
-};
-
 /// A backward pass runs on threads of autograd. Kernels there are to use as many
 /// threads as those of the thread that asked for it, which calls the first function
 /// beforehand; threads of autograd call the second. PyTorch's number for new threads is
