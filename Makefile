@@ -74,7 +74,7 @@ test-process: build $(VENV)/docs-ready ## the Python tests with kernels in devic
 	OPENREG_EXECUTOR=process $(PYTEST)
 
 PROCESS_SAMPLE := $(addprefix tests/test_,copy.py event.py executor.py fallback.py \
-  operator_errors.py rng.py stream.py tensor_layouts.py training.py)
+  operator_errors.py profiler.py recurrent.py rng.py stream.py tensor_layouts.py training.py)
 .PHONY: test-process-sample
 test-process-sample: build ## some of them
 	OPENREG_EXECUTOR=process $(PYTEST) $(PROCESS_SAMPLE)

@@ -210,6 +210,7 @@ def test_a_profiler_inside_of_another_takes_its_place(tmp_path):
     x = torch.ones(8, device="openreg")
     with profile(activities=BOTH) as outer:
         x.add_(1)
+        torch.openreg.synchronize()
         with profile(activities=BOTH) as inner:
             x.mul_(2)
         x.sub_(1)
@@ -246,7 +247,7 @@ def test_profiles_start_and_stop_while_kernels_run(tmp_path):
         for _ in range(5):
             with profile(activities=BOTH) as profiler:
                 torch.ones(8, device="openreg").add_(1)
-            check(exported(profiler, tmp_path))
+            check(exported(profiler, tmp_path), queued_before=True)
     finally:
         stop.set()
         for thread in threads:

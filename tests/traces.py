@@ -136,15 +136,17 @@ def check_streams(events):
     return streams
 
 
-def check_calls(events):
-    """Work has the call that queued it, under the same number, no later than itself."""
+def check_calls(events, queued_before):
+    """Work has the call that queued it, under the same number, no later than itself;
+    unless, where that may be, it was queued before the trace began."""
     calls = {event["args"]["correlation"]: event for event in of(events, CALL)}
     for event in of(events, *WORK):
-        assert calls[event["args"]["correlation"]]["ts"] <= event["ts"], event
+        call = calls.get(event["args"]["correlation"])
+        assert call["ts"] <= event["ts"] if call else queued_before, event
 
 
-def check(events):
+def check(events, queued_before=False):
     check_fields(events)
     check_arrows(events)
-    check_calls(events)
+    check_calls(events, queued_before)
     return check_streams(events)

@@ -7,6 +7,10 @@
 #include "runtime/OpenRegLostMemory.h"
 #include "runtime/OpenRegObserver.h"
 
+#include <ATen/EmptyTensor.h>
+
+#include <cstring>
+
 namespace at::native::openreg {
 
 using c10::DataPtr;
@@ -32,6 +36,18 @@ DataPtr kernelView(const StorageImpl* storage) {
 c10::intrusive_ptr<StorageImpl> retained(StorageImpl* storage) {
   return c10::intrusive_ptr<StorageImpl>::unsafe_reclaim_from_nonowning(
       storage);
+}
+
+// A number needs no operator, which profiles would show.
+Tensor copyOf(const Tensor& tensor) {
+  if (tensor.dim() != 0 || tensor.is_conj() || tensor.is_neg() ||
+      tensor._is_zerotensor()) {
+    return tensor.clone();
+  }
+  Tensor copy = at::detail::empty_cpu({}, tensor.scalar_type());
+  std::memcpy(
+      copy.mutable_data_ptr(), tensor.const_data_ptr(), tensor.itemsize());
+  return copy;
 }
 
 // A tensor with the metadata of `like` over a device storage.
@@ -92,7 +108,7 @@ const Tensor& AliasFrame::aliasForLater(const Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_cpu()) {
     return alias(tensor);
   }
-  Tensor& copy = copies_.emplace_back(tensor.clone());
+  Tensor& copy = copies_.emplace_back(copyOf(tensor));
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     copy.unsafeGetTensorImpl()->set_wrapped_number(true); // clone() drops it
   }

@@ -49,6 +49,11 @@ TraceRows::TraceRows(
 
 void TraceRows::add(const std::vector<orActivityRecord>& records) {
   for (const orActivityRecord& record : records) {
+    if (record.kind == orActivityRuntime) {
+      calls_.insert(record.correlation);
+    }
+  }
+  for (const orActivityRecord& record : records) {
     switch (record.kind) {
       case orActivityKernel:
         addWork(record, ActivityType::CONCURRENT_KERNEL);
@@ -118,6 +123,9 @@ TraceRows::Row& TraceRows::addWork(
   }
   streams_.emplace(row.device, row.resource);
   launched_.insert(record.correlation);
+  if (!calls_.contains(record.correlation)) {
+    row.flow = {}; // it was queued before the trace began
+  }
   extendRange(row, HostIds::unpack(record.externalCorrelation).range);
   ++buffer_->gpuOpCount;
   return row;

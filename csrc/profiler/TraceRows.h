@@ -89,6 +89,7 @@ class TraceRows {
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_ =
       std::make_unique<libkineto::CpuTraceBuffer>();
   std::set<StreamKey> streams_;
+  std::unordered_set<uint64_t> calls_; // correlations of calls in the trace
   std::unordered_set<uint64_t> launched_; // correlations of work that ran
   std::map<std::pair<StreamKey, uint32_t>, Span> ranges_;
 };

@@ -1,6 +1,7 @@
 #include "remote/Settings.h"
 
 #include <ATen/Context.h>
+#include <c10/core/GradMode.h>
 
 #include <iterator>
 
@@ -12,6 +13,7 @@ enum : uint32_t {
   kDeterministicWarns = 2,
   kFillsMemory = 4,
   kMkldnn = 8,
+  kGradMode = 16, // of the thread: what a kernel keeps depends on it
 };
 constexpr uint32_t kPrecisionShift = 8;
 
@@ -23,6 +25,7 @@ uint32_t currentSwitches() {
       (context.deterministicAlgorithmsWarnOnly() ? kDeterministicWarns : 0u) |
       (context.deterministicFillUninitializedMemory() ? kFillsMemory : 0u) |
       (context.userEnabledMkldnn() ? kMkldnn : 0u) |
+      (c10::GradMode::is_enabled() ? kGradMode : 0u) |
       static_cast<uint32_t>(context.float32MatmulPrecision())
       << kPrecisionShift;
 }
@@ -37,6 +40,7 @@ void applySwitches(uint32_t switches) {
   context.setDeterministicFillUninitializedMemory(
       (switches & kFillsMemory) != 0);
   context.setUserEnabledMkldnn((switches & kMkldnn) != 0);
+  c10::GradMode::set_enabled((switches & kGradMode) != 0);
   constexpr const char* kPrecisions[] = {"highest", "high", "medium"};
   const uint32_t precision = switches >> kPrecisionShift;
   if (precision < std::size(kPrecisions)) {

@@ -5,7 +5,8 @@
 
 namespace c10::openreg::remote {
 
-/// The switches of this process, one bit each, and the precision of products.
+/// The switches of this process, one bit each, and the precision of products; and the
+/// calling thread's grad mode.
 uint32_t currentSwitches();
 
 /// Sets them. Cheap if nothing changes.
