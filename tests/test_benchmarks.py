@@ -196,6 +196,7 @@ def test_the_best_round_counts_and_all_take_turns(load, monkeypatch):
     assert order == [("a", 3), ("b", 3)] * 2
 
 
+@pytest.mark.in_threads("the sanitizer is refused there")
 def test_sanitizer_gives_a_figure_for_each_set_of_checks(run, load):
     _, figures = run("sanitizer")
     assert list(figures) == list(load("sanitizer").CHECKS)

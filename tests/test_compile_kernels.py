@@ -296,10 +296,7 @@ print(names.count("openreg stream"))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    os.environ.get("OPENREG_EXECUTOR") == "process",
-    reason="the threads of kernels are in the device process",
-)
+@pytest.mark.in_threads("the threads of kernels are in the device process")
 def test_a_kernel_that_computes_long_gets_all_threads(run_python):
     assert run_python(RANDOM, timeout=120) == "2"
 

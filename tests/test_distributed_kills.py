@@ -7,6 +7,7 @@ import pytest
 PROGRAM = Path(__file__).with_name("rank_kills.py")
 
 
+@pytest.mark.in_threads("a device process keeps memory for its messages")
 @pytest.mark.parametrize("rounds", [1, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_rank_killed_at_any_moment_is_named_and_leaves_nothing_over(
     rounds, run_script

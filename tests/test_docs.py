@@ -297,7 +297,13 @@ def told(fork_python):
     return dict(zip(texts, fork_python(runs, SESSION), strict=True))
 
 
-@pytest.mark.parametrize("page", sessions())
+def session_pages():
+    hidden = pytest.mark.in_threads("the page's race does not show there")
+    for page in sessions():
+        yield pytest.param(page, marks=hidden if page == "docs/faults.md" else ())
+
+
+@pytest.mark.parametrize("page", session_pages())
 def test_sessions_give_what_the_page_shows(page, fork_python):
     assert told(fork_python)[page] == ""
 

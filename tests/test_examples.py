@@ -18,13 +18,15 @@ SHOWN = {
         *("kernels, ", "the same losses three times: True"),
     )
 }
-SLOW = {"compile.py"}  # waits for a C++ compiler
+MARKS = {
+    "compile.py": pytest.mark.slow,  # waits for a C++ compiler
+    "find_a_race.py": pytest.mark.in_threads("the sanitizer is refused there"),
+}
 
 
 def cases():
     for path in EXAMPLES:
-        marks = pytest.mark.slow if path.name in SLOW else ()
-        yield pytest.param(path, marks=marks, id=path.name)
+        yield pytest.param(path, marks=MARKS.get(path.name, ()), id=path.name)
 
 
 @pytest.mark.parametrize("example", cases())
@@ -103,6 +105,7 @@ runpy.run_path({str(QUICKSTART)!r}, run_name="__main__")
     assert "is the same: False" in result.stdout
 
 
+@pytest.mark.in_threads("the sanitizer is refused there")
 def test_the_tour_prints_what_the_notebook_shows(run_python):
     notebook = EXAMPLES[0].parent / "tour.ipynb"
     cells = json.loads(notebook.read_text())["cells"]

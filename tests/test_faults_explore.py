@@ -1,6 +1,5 @@
 """explore(): each way in which a function can fail to survive a failure is found."""
 
-import os
 import threading
 
 import pytest
@@ -201,10 +200,7 @@ def two_streams(wait):
     return y
 
 
-@pytest.mark.skipif(
-    os.environ.get("OPENREG_EXECUTOR") == "process",
-    reason="the race does not show in a device process",
-)
+@pytest.mark.in_threads("the race does not show in a device process")
 def test_a_missing_wait_is_shrunk_to_the_delays_that_show_it():
     found = explore(lambda: two_streams(wait=False), schedules=10)
     (finding,) = found.findings

@@ -152,6 +152,7 @@ def test_some_cases_are_as_on_the_gpu_in_cudas_place():
         check("cuda", case, outcome)
 
 
+@pytest.mark.in_threads("there, two differences of the page are none")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_difference_on_the_page_is_one(name):
     needless = set()

@@ -236,6 +236,7 @@ def test_entries_are_a_dict(described):
     assert get(described) == ENTRIES
 
 
+@pytest.mark.in_threads("the sanitizer is refused there")
 def test_reports_use_the_name():
     sanitizer = torch.openreg.sanitizer
     with pytest.raises(sanitizer.SanitizerError, match="`unwritten weights`"):

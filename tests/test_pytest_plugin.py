@@ -1,7 +1,5 @@
 """The pytest plugin, on suites in a folder of their own."""
 
-import os
-
 import pytest
 import torch
 
@@ -12,9 +10,8 @@ import torch.utils._pytree
 assert torch.openreg.device_count() > 0
 
 pytest_plugins = ["pytester"]
-in_one_process = pytest.mark.skipif(
-    os.environ.get("OPENREG_EXECUTOR") == "process",
-    reason="the sanitizer refuses device processes, and races do not show there",
+in_one_process = pytest.mark.in_threads(
+    "the sanitizer refuses device processes, and races do not show there"
 )
 
 

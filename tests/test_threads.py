@@ -12,9 +12,8 @@ import torch
 from models import TRAININGS, train
 
 THREADS = 4
-in_one_process = pytest.mark.skipif(
-    os.environ.get("OPENREG_EXECUTOR") == "process",
-    reason="the threads of kernels are in the device process",
+in_one_process = pytest.mark.in_threads(
+    "the threads of kernels are in the device process"
 )
 
 

@@ -6,7 +6,6 @@ place only.
 """
 
 import inspect
-import os
 import re
 from typing import NamedTuple
 
@@ -16,10 +15,7 @@ from device_name import NAME, m
 
 N = 256
 
-in_one_process = pytest.mark.skipif(
-    os.environ.get("OPENREG_EXECUTOR") == "process",
-    reason="the sanitizer refuses device processes",
-)
+in_one_process = pytest.mark.in_threads("the sanitizer refuses device processes")
 
 
 class Program(NamedTuple):
